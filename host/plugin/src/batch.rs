@@ -1,0 +1,390 @@
+//! Columnar record batches: the same bytes in a channel, in a guest's memory and in a snapshot.
+//!
+//! Invariants of a `RecordBatch` (checked where foreign bytes come in, by [`RecordBatch::from_parts`]):
+//! `index` has `2 * count + 1` ascending offsets, the last one is `data.len()`, and `times` has `count` entries.
+
+use std::fmt;
+
+/// A batch of records (key, value, event time), in columns.
+///
+/// `index` and `times` are packed little-endian bytes, not integers, since that is what crosses the plugin boundary with
+/// one copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordBatch {
+    count: u32,
+    data: Vec<u8>,
+    index: Vec<u8>,
+    times: Vec<u8>,
+    aux: Vec<u8>,
+}
+
+/// Why foreign bytes are not a batch or a column. The text is meant for the plugin's author.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed(pub String);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// The `i`-th little-endian `u32` of a packed column.
+#[inline]
+pub fn u32_at(packed: &[u8], i: usize) -> u32 {
+    let at = i * 4;
+    u32::from_le_bytes(packed[at..at + 4].try_into().expect("four bytes were sliced"))
+}
+
+/// Checks that `index` holds `entries` ascending offsets that end at `length`.
+pub(crate) fn check_index(what: &str, index: &[u8], entries: usize, length: usize) -> Result<(), Malformed> {
+    if index.len() != entries * 4 {
+        return Err(Malformed(format!("{what}: the index has {} bytes, {} were expected", index.len(), entries * 4)));
+    }
+    let mut before = 0u32;
+    for (i, offset) in index.chunks_exact(4).enumerate() {
+        let offset = u32::from_le_bytes(offset.try_into().expect("chunks of four"));
+        if i == 0 && offset != 0 {
+            return Err(Malformed(format!("{what}: the first offset is {offset}, not 0")));
+        }
+        if offset < before {
+            return Err(Malformed(format!("{what}: offset {i} is {offset}, below the one before it, {before}")));
+        }
+        before = offset;
+    }
+    if before as usize != length {
+        return Err(Malformed(format!("{what}: the last offset is {before}, but there are {length} bytes of data")));
+    }
+    Ok(())
+}
+
+impl RecordBatch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        RecordBatch { count: 0, data: Vec::new(), index: vec![0; 4], times: Vec::new(), aux: Vec::new() }
+    }
+
+    /// An empty batch with room for `records` records of `bytes` bytes in all.
+    pub fn with_capacity(records: usize, bytes: usize) -> Self {
+        let mut index = Vec::with_capacity(records * 8 + 4);
+        index.extend_from_slice(&[0; 4]);
+        RecordBatch { count: 0, data: Vec::with_capacity(bytes), index, times: Vec::with_capacity(records * 8), aux: Vec::new() }
+    }
+
+    /// Takes foreign columns over, after checking the invariants.
+    pub fn from_parts(count: u32, data: Vec<u8>, index: Vec<u8>, times: Vec<u8>, aux: Vec<u8>) -> Result<Self, Malformed> {
+        let n = count as usize;
+        // An empty output needs no index: guests may leave it out.
+        if n == 0 && index.is_empty() && data.is_empty() && times.is_empty() {
+            return Ok(RecordBatch { aux, ..RecordBatch::new() });
+        }
+        check_index("batch", &index, 2 * n + 1, data.len())?;
+        if times.len() != n * 8 {
+            return Err(Malformed(format!("batch: times has {} bytes, {} were expected", times.len(), n * 8)));
+        }
+        Ok(RecordBatch { count, data, index, times, aux })
+    }
+
+    /// Appends one record. `time`: event time, ms since the Unix epoch.
+    ///
+    /// # Panics
+    /// If `data` would pass 4 GiB; writers cut batches long before.
+    #[inline]
+    pub fn push(&mut self, key: &[u8], value: &[u8], time: i64) {
+        self.data.extend_from_slice(key);
+        self.index.extend_from_slice(&(self.data.len() as u32).to_le_bytes());
+        self.data.extend_from_slice(value);
+        let end = u32::try_from(self.data.len()).expect("a batch stays far below 4 GiB");
+        self.index.extend_from_slice(&end.to_le_bytes());
+        self.times.extend_from_slice(&time.to_le_bytes());
+        self.count += 1;
+    }
+
+    /// Number of records.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// True if there is no record.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Bytes that the batch weighs in a channel.
+    #[inline]
+    pub fn size_bytes(&self) -> usize {
+        self.data.len() + self.index.len() + self.times.len() + self.aux.len()
+    }
+
+    /// Where key `i` lies in [`data`](Self::data), as (start, end).
+    #[inline]
+    pub fn key_span(&self, i: usize) -> (u32, u32) {
+        (u32_at(&self.index, 2 * i), u32_at(&self.index, 2 * i + 1))
+    }
+
+    /// Key of record `i`.
+    #[inline]
+    pub fn key(&self, i: usize) -> &[u8] {
+        let (start, end) = self.key_span(i);
+        &self.data[start as usize..end as usize]
+    }
+
+    /// Value of record `i`.
+    #[inline]
+    pub fn value(&self, i: usize) -> &[u8] {
+        &self.data[u32_at(&self.index, 2 * i + 1) as usize..u32_at(&self.index, 2 * i + 2) as usize]
+    }
+
+    /// Event time of record `i`, ms since the Unix epoch.
+    #[inline]
+    pub fn time(&self, i: usize) -> i64 {
+        i64::from_le_bytes(self.times[i * 8..i * 8 + 8].try_into().expect("eight bytes were sliced"))
+    }
+
+    /// The column of keys and values.
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// The offsets, u32 little-endian × (2n + 1).
+    pub fn index(&self) -> &[u8] {
+        &self.index
+    }
+
+    /// The event times, i64 little-endian × n.
+    pub fn times(&self) -> &[u8] {
+        &self.times
+    }
+
+    /// Extension blocks, passed through.
+    pub fn aux(&self) -> &[u8] {
+        &self.aux
+    }
+
+    /// Forgets all records and keeps the memory.
+    pub fn clear(&mut self) {
+        self.count = 0;
+        self.data.clear();
+        self.index.truncate(4);
+        self.times.clear();
+        self.aux.clear();
+    }
+
+    /// Appends record `i` of another batch.
+    #[inline]
+    pub fn push_from(&mut self, other: &RecordBatch, i: usize) {
+        self.push(other.key(i), other.value(i), other.time(i));
+    }
+
+    /// The records whose index satisfies `keep`, in order; `aux` is passed on.
+    pub fn filter(&self, mut keep: impl FnMut(usize) -> bool) -> RecordBatch {
+        let mut out = RecordBatch::with_capacity(self.len(), self.data.len());
+        out.aux = self.aux.clone();
+        for i in 0..self.len() {
+            if keep(i) {
+                out.push_from(self, i);
+            }
+        }
+        out
+    }
+
+    /// Records `start .. start + len` as a batch of their own.
+    ///
+    /// # Panics
+    /// If the range leaves the batch.
+    pub fn slice(&self, start: usize, len: usize) -> RecordBatch {
+        assert!(start + len <= self.len(), "slice {start}+{len} of a batch of {}", self.len());
+        let mut out = RecordBatch::with_capacity(len, self.size_bytes() * len / self.len().max(1));
+        out.aux = self.aux.clone();
+        for i in start..start + len {
+            out.push_from(self, i);
+        }
+        out
+    }
+}
+
+impl Default for RecordBatch {
+    fn default() -> Self {
+        RecordBatch::new()
+    }
+}
+
+/// Byte strings, packed: `index` has n + 1 ascending offsets, the last one is `data.len()`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    data: Vec<u8>,
+    index: Vec<u8>,
+}
+
+impl Column {
+    /// An empty column.
+    pub fn new() -> Self {
+        Column { data: Vec::new(), index: vec![0; 4] }
+    }
+
+    /// Takes foreign bytes over, after checking them.
+    pub fn from_parts(data: Vec<u8>, index: Vec<u8>) -> Result<Self, Malformed> {
+        if index.len() < 4 || !index.len().is_multiple_of(4) {
+            return Err(Malformed(format!("column: the index has {} bytes, not a multiple of 4 above 0", index.len())));
+        }
+        check_index("column", &index, index.len() / 4, data.len())?;
+        Ok(Column { data, index })
+    }
+
+    /// Appends one string.
+    #[inline]
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.data.extend_from_slice(bytes);
+        self.index.extend_from_slice(&(self.data.len() as u32).to_le_bytes());
+    }
+
+    /// Number of strings.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.index.len() / 4 - 1
+    }
+
+    /// True if there is no string.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// String `i`.
+    #[inline]
+    pub fn get(&self, i: usize) -> &[u8] {
+        &self.data[u32_at(&self.index, i) as usize..u32_at(&self.index, i + 1) as usize]
+    }
+
+    /// All strings, one after the other.
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// The offsets, u32 little-endian × (n + 1).
+    pub fn index(&self) -> &[u8] {
+        &self.index
+    }
+
+    /// Forgets all strings and keeps the memory.
+    pub fn clear(&mut self) {
+        self.data.clear();
+        self.index.truncate(4);
+    }
+}
+
+impl Default for Column {
+    fn default() -> Self {
+        Column::new()
+    }
+}
+
+/// State values with one operation byte each; see [`CellOp`]. An empty value is a value.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Cells {
+    ops: Vec<u8>,
+    column: Column,
+}
+
+/// What a cell says. To the guest 0 is *absent* and 1 is *present*; from the guest 0 is *keep*, 1 *put*, 2 *delete*.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum CellOp {
+    /// Absent (to the guest), or leave as it is (from the guest).
+    None = 0,
+    /// Present, or set to this value.
+    Put = 1,
+    /// Delete.
+    Delete = 2,
+}
+
+impl Cells {
+    /// No cells.
+    pub fn new() -> Self {
+        Cells::default()
+    }
+
+    /// Takes foreign bytes over, after checking them.
+    pub fn from_parts(ops: Vec<u8>, data: Vec<u8>, index: Vec<u8>) -> Result<Self, Malformed> {
+        let column = Column::from_parts(data, index)?;
+        if column.len() != ops.len() {
+            return Err(Malformed(format!("cells: {} operations for {} values", ops.len(), column.len())));
+        }
+        if let Some(op) = ops.iter().find(|&&op| op > 2) {
+            return Err(Malformed(format!("cells: operation {op} is none of 0, 1, 2")));
+        }
+        Ok(Cells { ops, column })
+    }
+
+    /// Appends a present value.
+    #[inline]
+    pub fn push_put(&mut self, value: &[u8]) {
+        self.ops.push(CellOp::Put as u8);
+        self.column.push(value);
+    }
+
+    /// Appends absent / keep.
+    #[inline]
+    pub fn push_none(&mut self) {
+        self.ops.push(CellOp::None as u8);
+        self.column.push(&[]);
+    }
+
+    /// Appends a delete.
+    #[inline]
+    pub fn push_delete(&mut self) {
+        self.ops.push(CellOp::Delete as u8);
+        self.column.push(&[]);
+    }
+
+    /// Number of cells.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// True if there is no cell.
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// What cell `i` says.
+    #[inline]
+    pub fn op(&self, i: usize) -> CellOp {
+        match self.ops[i] {
+            0 => CellOp::None,
+            1 => CellOp::Put,
+            _ => CellOp::Delete,
+        }
+    }
+
+    /// Value of cell `i`; empty unless its operation is `Put`.
+    #[inline]
+    pub fn value(&self, i: usize) -> &[u8] {
+        self.column.get(i)
+    }
+
+    /// The value, if cell `i` is present.
+    #[inline]
+    pub fn get(&self, i: usize) -> Option<&[u8]> {
+        (self.ops[i] == CellOp::Put as u8).then(|| self.column.get(i))
+    }
+
+    /// The operation bytes.
+    pub fn ops(&self) -> &[u8] {
+        &self.ops
+    }
+
+    /// The values as a column.
+    pub fn column(&self) -> &Column {
+        &self.column
+    }
+
+    /// Forgets all cells and keeps the memory.
+    pub fn clear(&mut self) {
+        self.ops.clear();
+        self.column.clear();
+    }
+}

@@ -1,0 +1,172 @@
+//! Keyed state as the plugin host sees it: a trait that its user implements.
+//!
+//! Keys of a call are handed over as *distinct keys*: hashed once, and never copied out of the batch.
+
+use crate::batch::{Cells, RecordBatch};
+
+/// Number of key groups of every job: fixed, so that any parallelism can restore any checkpoint.
+pub const KEY_GROUPS: u32 = 32_768;
+
+/// Name of the key hash in manifests; another one is refused.
+pub const KEY_HASH: &str = "xxh3-64/0";
+
+/// Hash of a key: XXH3-64 with seed 0. The same value picks key group, exchange channel and cache slot.
+#[inline]
+pub fn key_hash(key: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(key)
+}
+
+/// Key group of a key's hash: its top 15 bits, so that the low bits stay independent for hash tables.
+#[inline]
+pub fn key_group(hash: u64) -> u16 {
+    (hash >> 49) as u16
+}
+
+/// Subtask that owns a key group at this parallelism. Ranges are contiguous and differ by at most one group in size.
+#[inline]
+pub fn subtask_of_group(group: u16, parallelism: u32) -> u32 {
+    (u64::from(group) * u64::from(parallelism) / u64::from(KEY_GROUPS)) as u32
+}
+
+/// Index of a state in the operator's descriptor.
+pub type StateId = u16;
+
+/// The distinct keys of one call, in order of first sight. Spans point into `data` (a batch's data column).
+#[derive(Clone, Copy, Debug)]
+pub struct Keys<'a> {
+    /// Bytes that the spans point into.
+    pub data: &'a [u8],
+    /// (start, end) of each distinct key.
+    pub spans: &'a [(u32, u32)],
+    /// [`key_hash`] of each distinct key.
+    pub hashes: &'a [u64],
+}
+
+impl<'a> Keys<'a> {
+    /// Number of distinct keys.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// True if there is no key.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// Distinct key `i`.
+    #[inline]
+    pub fn key(&self, i: usize) -> &'a [u8] {
+        let (start, end) = self.spans[i];
+        &self.data[start as usize..end as usize]
+    }
+}
+
+/// Why state could not be read or written: the environment's fault (disk, memory), never the plugin's.
+/// The backend is unusable afterwards; the attempt of the job ends.
+#[derive(Debug)]
+pub struct StateError {
+    /// What was done to which file or folder.
+    pub what: String,
+    /// The cause.
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl std::fmt::Display for StateError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.what, self.source)
+    }
+}
+
+impl std::error::Error for StateError {}
+
+/// Keyed state of one stateful operator and subtask.
+///
+/// The pair `prefetch` and `apply` is the hot path: one call each per batch. Between the two, a backend may keep where the
+/// cells lie; any other mutating call in between is the caller's bug.
+pub trait KeyedStateBackend: Send {
+    /// Reads the values of `states` for `keys`; `out` gets one [`Cells`] for each state, one cell for each key, in order.
+    fn prefetch(&mut self, keys: Keys<'_>, states: &[StateId], out: &mut Vec<Cells>) -> Result<(), StateError>;
+
+    /// Applies updates (`Put`, `Delete`, `None` keeps) to the same keys and states.
+    /// An empty `updates` changes nothing.
+    fn apply(&mut self, keys: Keys<'_>, states: &[StateId], updates: &[Cells]) -> Result<(), StateError>;
+
+    /// Reads one state of any keys (data-dependent access).
+    fn get_many(&mut self, state: StateId, keys: Keys<'_>, out: &mut Cells) -> Result<(), StateError>;
+
+    /// Writes one state of any keys.
+    fn put_many(&mut self, state: StateId, keys: Keys<'_>, cells: &Cells) -> Result<(), StateError>;
+
+    /// The next at most `limit` keys, in an order of the backend's own that stays the same while nothing is written except
+    /// to keys already returned, that hold a value in at least one of `states`; `after` is the last key of the page before.
+    /// Fewer than `limit` means the end.
+    fn scan_keys(&mut self, states: &[StateId], after: Option<&[u8]>, limit: usize) -> Result<Vec<Vec<u8>>, StateError>;
+}
+
+/// Groups a batch by key: distinct keys in order of first sight, and each record's index among them.
+/// Reused from batch to batch, so that the hot path allocates nothing.
+#[derive(Debug, Default)]
+pub struct KeyGrouping {
+    /// (start, end) of each distinct key in the batch's data.
+    pub spans: Vec<(u32, u32)>,
+    /// Hash of each distinct key.
+    pub hashes: Vec<u64>,
+    /// u32 little-endian × count: index of each record's key among the distinct keys.
+    pub key_of: Vec<u8>,
+    /// Open addressing: (hash, distinct index, stamp); an entry of another stamp is empty.
+    slots: Vec<(u64, u32, u32)>,
+    stamp: u32,
+}
+
+impl KeyGrouping {
+    /// An empty grouping.
+    pub fn new() -> Self {
+        KeyGrouping::default()
+    }
+
+    /// Groups `batch`, forgetting what was grouped before.
+    pub fn group(&mut self, batch: &RecordBatch) {
+        let n = batch.len();
+        self.spans.clear();
+        self.hashes.clear();
+        self.key_of.clear();
+        self.key_of.reserve(n * 4);
+        let wanted = (n * 2).next_power_of_two().max(64);
+        if self.slots.len() < wanted || self.stamp == u32::MAX {
+            self.slots = vec![(0, 0, 0); wanted.max(self.slots.len())];
+            self.stamp = 0;
+        }
+        self.stamp += 1;
+        let mask = self.slots.len() - 1;
+        for i in 0..n {
+            let span = batch.key_span(i);
+            let key = &batch.data()[span.0 as usize..span.1 as usize];
+            let hash = key_hash(key);
+            let mut at = hash as usize & mask;
+            let distinct = loop {
+                let slot = &mut self.slots[at];
+                if slot.2 != self.stamp {
+                    *slot = (hash, self.spans.len() as u32, self.stamp);
+                    self.spans.push(span);
+                    self.hashes.push(hash);
+                    break self.spans.len() as u32 - 1;
+                }
+                if slot.0 == hash {
+                    let (start, end) = self.spans[slot.1 as usize];
+                    if &batch.data()[start as usize..end as usize] == key {
+                        break slot.1;
+                    }
+                }
+                at = (at + 1) & mask;
+            };
+            self.key_of.extend_from_slice(&distinct.to_le_bytes());
+        }
+    }
+
+    /// The distinct keys of `batch`, which must be the one that was grouped last.
+    pub fn keys<'a>(&'a self, batch: &'a RecordBatch) -> Keys<'a> {
+        Keys { data: batch.data(), spans: &self.spans, hashes: &self.hashes }
+    }
+}

@@ -1,0 +1,5 @@
+//! Byte-bounded in-process channels of columnar batches.
+
+pub mod element;
+
+pub use element::{Batch, PositionStep, Provenance, SourceSpan, StreamElement};

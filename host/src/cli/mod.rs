@@ -1,0 +1,1 @@
+//! The `weir` command: the only place that prints and that knows exit codes.

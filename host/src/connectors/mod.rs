@@ -1,0 +1,243 @@
+//! Sources and sinks: the trait pairs that built-in connectors and plugins implement alike.
+
+use crate::channel::{Provenance, SourceSpan};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
+use weir_plugin::batch::RecordBatch;
+use weir_protocol::{CheckpointId, Generation, Lineage, TransactionId};
+
+/// Whether trying again can help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// A restart may help (a full disk, a busy device): the restart policy decides.
+    Restart,
+    /// It can't: the input or the configuration must change first. The job fails at once.
+    Permanent,
+}
+
+/// Why a connector failed: what, where, whose fault and what to do next, in one text.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ConnectorError {
+    /// For the user.
+    pub message: String,
+    /// Whether a restart can help.
+    pub remedy: Remedy,
+}
+
+impl ConnectorError {
+    /// An error that a restart may mend.
+    pub fn restart(message: impl Into<String>) -> Self {
+        ConnectorError { message: message.into(), remedy: Remedy::Restart }
+    }
+
+    /// An error that only a change of input or configuration mends.
+    pub fn permanent(message: impl Into<String>) -> Self {
+        ConnectorError { message: message.into(), remedy: Remedy::Permanent }
+    }
+}
+
+/// One split of a source (a file, a partition) and how far it was read. Stored in the checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SplitState {
+    /// Name of the split: a file's path, a partition. Its index in the enumeration never changes.
+    pub split: String,
+    /// Next position to read.
+    pub position: u64,
+    /// True once the end was reached: it is not opened again.
+    pub ended: bool,
+    /// What the connector needs to tell a changed split from the one it read (digests, sizes); its own affair.
+    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
+    pub detail: serde_json::Value,
+}
+
+/// What a source has now.
+#[derive(Debug)]
+pub enum SourcePoll {
+    /// Records; never empty.
+    Batch {
+        /// The records.
+        records: RecordBatch,
+        /// Where they came from.
+        provenance: Provenance,
+    },
+    /// Nothing now; ask again after this time.
+    Pending(Duration),
+    /// Every split of this subtask has ended, for good.
+    End,
+}
+
+/// How much one poll may give.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Records at most.
+    pub records: usize,
+    /// Bytes of keys and values at most, but for a single larger record.
+    pub bytes: usize,
+}
+
+/// A kind of source, configured. Shared by all its subtasks.
+pub trait SourceConnector: Send + Sync {
+    /// The splits at the first start, each at its beginning, in a fixed order. Later starts take them from the checkpoint.
+    fn enumerate(&self) -> Result<Vec<SplitState>, ConnectorError>;
+
+    /// Opens the reader of one subtask. `splits`: (index in the enumeration, state) of those that it owns; ended ones must
+    /// not be touched. `source`: index for provenance.
+    fn open(&self, source: u16, splits: Vec<(u32, SplitState)>, task: SourceTask) -> Result<Box<dyn Source>, ConnectorError>;
+}
+
+/// Which reader of the source this is.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceTask {
+    /// 0 … parallelism - 1.
+    pub subtask: u32,
+    /// Number of readers.
+    pub parallelism: u32,
+}
+
+/// The reader of one source subtask.
+pub trait Source: Send {
+    /// The next records. Must return soon (well under a second): barriers are injected between polls.
+    fn poll(&mut self, budget: Budget) -> Result<SourcePoll, ConnectorError>;
+
+    /// States of the splits that it was opened with, after all records given so far.
+    fn positions(&self) -> Vec<(u32, SplitState)>;
+}
+
+/// A prepared transaction, as the checkpoint stores it: self-contained, so that another process can commit it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committable {
+    /// Its identity.
+    pub id: TransactionId,
+    /// The checkpoint at which it was prepared (a later one may be the first that completes).
+    pub checkpoint: CheckpointId,
+    /// Version of `bytes`.
+    pub version: u32,
+    /// What the connector's committer needs.
+    pub bytes: Vec<u8>,
+    /// sha256 of the plugin that made it; none for a built-in sink.
+    pub plugin: Option<String>,
+    /// Where its records came from.
+    pub sources: Vec<SourceSpan>,
+}
+
+/// What a writer hands over at a barrier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    /// Version of `bytes`.
+    pub version: u32,
+    /// What the committer needs.
+    pub bytes: Vec<u8>,
+}
+
+/// The part of `prepare` that may take long (fsync, a network round trip): run off the data path, in order, before the
+/// snapshot is acknowledged.
+pub type DurableStep = Box<dyn FnOnce() -> Result<Option<Prepared>, ConnectorError> + Send>;
+
+/// The writing half of a sink, one for each subtask, on the data path.
+pub trait SinkWriter: Send {
+    /// Opens the transaction that the following writes belong to.
+    fn begin(&mut self, transaction: &TransactionId) -> Result<(), ConnectorError>;
+
+    /// Writes records into the open transaction.
+    fn write(&mut self, records: &RecordBatch) -> Result<(), ConnectorError>;
+
+    /// A barrier. Gives the durable step of the transaction, or none if nothing was written. `begin` follows before the next
+    /// record.
+    fn prepare(&mut self, checkpoint: CheckpointId, end_of_input: bool) -> Result<Option<DurableStep>, ConnectorError>;
+}
+
+/// What became of one committable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommitAnswer {
+    /// Done now.
+    Committed,
+    /// Was done before.
+    AlreadyCommitted,
+    /// Certainly not done; try again.
+    Retryable(String),
+    /// Nobody can say: ask `status`, then try again.
+    Unknown(String),
+    /// Certainly not committed, and never will be.
+    Lost(String),
+}
+
+/// What became of one abort.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AbortAnswer {
+    /// It is gone, now or before.
+    Aborted,
+    /// It is committed already, and stays so.
+    Committed,
+    /// Try again.
+    Retryable(String),
+}
+
+/// The committing half of a sink, one for each sink and job, off the data path.
+pub trait Committer: Send {
+    /// Commits in order; idempotent. After the first that is not done the rest is not tried (`Retryable`).
+    fn commit(&mut self, what: &[Committable]) -> Vec<CommitAnswer>;
+
+    /// Asks the outside; changes nothing. `Retryable`: not committed yet, can be.
+    fn status(&mut self, what: &[Committable]) -> Vec<CommitAnswer>;
+
+    /// Gives up what was staged; idempotent.
+    fn abort(&mut self, what: &[TransactionId]) -> Vec<AbortAnswer>;
+
+    /// Every transaction of this job's sink that exists outside, whatever its lineage, generation and subtask.
+    fn list_dangling(&mut self) -> Result<Vec<TransactionId>, ConnectorError>;
+
+    /// A later completed checkpoint no longer contains these: what was kept to answer "already committed" may go.
+    fn forget(&mut self, what: &[TransactionId]) -> Result<(), ConnectorError>;
+}
+
+/// The strongest promise that a sink gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Guarantee {
+    /// Nothing leaves (the discard sink).
+    None,
+    /// Each result at least once; after a failure some twice.
+    AtLeastOnce,
+    /// Each result exactly once.
+    ExactlyOnce,
+}
+
+/// Which writer this is.
+#[derive(Clone, Debug)]
+pub struct SinkTask {
+    /// The job's name.
+    pub job: String,
+    /// Current history.
+    pub lineage: Lineage,
+    /// Current attempt.
+    pub generation: Generation,
+    /// 0 … parallelism - 1.
+    pub subtask: u32,
+    /// Number of writers.
+    pub parallelism: u32,
+}
+
+/// A kind of sink, configured. Shared by its writers and its committer.
+pub trait SinkConnector: Send + Sync {
+    /// What it promises as configured.
+    fn guarantee(&self) -> Guarantee;
+
+    /// Folder or external name that no other sink may share and that the job's claim names; none if nothing leaves.
+    fn target(&self) -> Option<PathBuf>;
+
+    /// Whether committed output of an earlier run lies in the target (asked at a first start only).
+    fn has_output(&self) -> Result<bool, ConnectorError>;
+
+    /// Checks and creates what writers need, before anything runs; changes nothing that is there.
+    fn prepare_target(&self) -> Result<(), ConnectorError>;
+
+    /// Opens a writer.
+    fn writer(&self, task: &SinkTask) -> Result<Box<dyn SinkWriter>, ConnectorError>;
+
+    /// Opens the committer; none if the sink has no transactions. `plugin`: digest of the build that must commit, for
+    /// plugin sinks (none: the one in the job file).
+    fn committer(&self, plugin: Option<&str>) -> Result<Option<Box<dyn Committer>>, ConnectorError>;
+}

@@ -1,0 +1,1 @@
+//! The control plane: drives the pure machines of `weir-protocol`.

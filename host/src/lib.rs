@@ -1,0 +1,11 @@
+//! The Weir host: runtime, state, storage, connectors and the command line.
+
+pub mod channel;
+pub mod cli;
+pub mod connectors;
+pub mod coordinator;
+pub mod crash;
+pub mod graph;
+pub mod state;
+pub mod store;
+pub mod task;

@@ -1,0 +1,1 @@
+//! Subtasks: one OS thread each, running a chain of nodes.

@@ -1,0 +1,3 @@
+//! Turns a core Wasm module into a component.
+
+fn main() {}
