@@ -6,6 +6,7 @@ pub mod connectors;
 pub mod coordinator;
 pub mod crash;
 pub mod graph;
+pub mod job;
 pub mod state;
 pub mod store;
 pub mod task;
