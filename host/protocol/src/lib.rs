@@ -6,9 +6,13 @@
 
 pub mod align;
 pub mod bounds;
+pub mod commit;
 pub mod coordinator;
+pub mod freeze;
 pub mod ids;
+pub mod log;
 pub mod mutant;
+pub mod recovery;
 pub mod restart;
 pub mod shared;
 pub mod trigger;
