@@ -67,6 +67,7 @@ pub enum SinkNews {
 
 /// The commits of one sink in one attempt.
 pub struct SinkCommits {
+    sink: usize,
     name: String,
     machine: CommitCoordinator,
     thread: CommitThread,
@@ -84,9 +85,10 @@ struct Recovery {
 }
 
 impl SinkCommits {
-    /// Starts the sink's committer thread. `index`: repeated with its answers.
+    /// Starts the sink's committer thread. `index`: repeated with its answers; `sink`: index in the job graph.
     pub fn start(
         index: usize,
+        sink: usize,
         name: &str,
         generation: Generation,
         connector: Arc<dyn SinkConnector>,
@@ -94,6 +96,7 @@ impl SinkCommits {
         answers: AnswerSender,
     ) -> Self {
         SinkCommits {
+            sink,
             name: name.to_owned(),
             machine: CommitCoordinator::new(generation, name, RetryPolicy::default()),
             thread: CommitThread::start(index, name, connector, context, answers),
@@ -101,6 +104,11 @@ impl SinkCommits {
             recovery: None,
             wake_at: None,
         }
+    }
+
+    /// Index of the sink in the job graph.
+    pub fn sink(&self) -> usize {
+        self.sink
     }
 
     /// The sink's name.

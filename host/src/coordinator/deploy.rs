@@ -2,9 +2,9 @@
 
 use super::provider::{InstanceTask, OperatorProvider};
 use crate::channel::{ChannelWriter, GateControl, InputGate, OutputGate, input_gate};
-use crate::connectors::{ConnectorError, Remedy, SinkConnector, SinkTask, SourceConnector, SourceTask, SplitState, rate};
+use crate::connectors::{ConnectorError, Remedy, SinkConnector, SinkTask, SourceConnector, SourceTask, SplitState};
 use crate::graph::{BadRecordPolicy, ExecutionGraph, JobGraph, NodeRef, NodeSpec, OutputName, Target as SpecTarget, TaskSpec};
-use crate::state::{BackendSetup, CheckpointedBackend, RestoredState, SharedResources, open_backend};
+use crate::state::{CheckpointedBackend, RestoredState, SharedResources, open_backend};
 use crate::task::messages::{TaskControl, TaskFailure};
 use crate::task::metrics::StageMetrics;
 use crate::task::node::{DeadLetterRoute, Node, NodeKind, OperatorNode, SourceNode, Target};
@@ -266,12 +266,7 @@ impl Builder<'_> {
             .map(|(i, split)| (i as u32, split.clone()))
             .collect();
         let task = SourceTask { subtask: self.subtask, parallelism: self.spec.parallelism };
-        let spec = &self.parts.graph.sources[source];
         let reader = self.parts.sources[source].open(source as u16, own, task).map_err(|error| self.connector_failed(error))?;
-        let reader = match spec.rate {
-            Some(rate) => rate::limited(reader, rate, task),
-            None => reader,
-        };
         Ok(NodeKind::Source(SourceNode { source, reader, ended: false }))
     }
 
@@ -326,13 +321,10 @@ impl Builder<'_> {
     fn backend(&self, operator: usize, state: Option<RestoredState>) -> Result<Box<dyn CheckpointedBackend>, TaskFailure> {
         let name = &self.parts.graph.operators[operator].name;
         let prefix = format!("{}-{name}-{}", self.attempt.generation, self.subtask);
-        let setup = BackendSetup {
-            kind: self.parts.graph.state.backend,
-            folder: self.attempt.state_folder.join(format!("{name}-{}", self.subtask)),
-            file_prefix: prefix,
-            budget_bytes: self.budget,
-        };
-        open_backend(setup, &self.parts.resources, state).map_err(|error| TaskFailure {
+        let kind = self.parts.graph.state.backend;
+        let folder = self.attempt.state_folder.join(format!("{name}-{}", self.subtask));
+        let budget = usize::try_from(self.budget).unwrap_or(usize::MAX);
+        open_backend(kind, folder, prefix, budget, &self.parts.resources, state).map_err(|error| TaskFailure {
             place: self.place(),
             message: error.to_string(),
             remedy: Remedy::Restart,

@@ -9,6 +9,8 @@ pub struct StageMetrics {
     pub records_in: AtomicU64,
     /// Records given out, all outputs together.
     pub records_out: AtomicU64,
+    /// Those of them that left the thread through a channel.
+    pub records_exchanged: AtomicU64,
     /// Bad records that were dropped.
     pub records_dropped: AtomicU64,
     /// Bad records that went to the dead letter.

@@ -8,7 +8,7 @@ use super::node::{Node, NodeKind, OperatorNode, Target};
 use super::operator::{OperatorFailure, Processed};
 use super::snapshot::{EventSender, SnapshotParts};
 use crate::channel::{Batch, Cancelled, InputGate, OutputGate, Provenance, Received, StreamElement};
-use crate::connectors::dead_letter::DeadLetterEntry;
+use crate::connectors::dead_letter::{DeadLetter, Place, dead_letter_line};
 use crate::connectors::{Budget, ConnectorError, Remedy, SourcePoll};
 use crate::{clock, crash};
 use std::sync::Arc;
@@ -159,7 +159,18 @@ impl Task {
                 self.paused |= pause;
                 self.checkpoint(checkpoint)
             }
-            TaskControl::Abort(checkpoint) => self.align(AlignEvent::Abort { checkpoint }),
+            TaskControl::Abort(checkpoint) => {
+                for node in &mut self.parts.nodes {
+                    if let NodeKind::Operator(OperatorNode { backend: Some(backend), .. }) = &mut node.kind {
+                        backend.aborted(checkpoint);
+                    }
+                }
+                match self.parts.channel_ports.is_empty() {
+                    // A source aligns nothing.
+                    true => Ok(()),
+                    false => self.align(AlignEvent::Abort { checkpoint }),
+                }
+            }
             TaskControl::Complete(checkpoint) => {
                 for node in &mut self.parts.nodes {
                     if let NodeKind::Operator(OperatorNode { backend: Some(backend), .. }) = &mut node.kind {
@@ -337,6 +348,7 @@ impl Task {
             match target {
                 Target::Chained { node, port } => self.deliver(node, port, own)?,
                 Target::Gate(gate) => {
+                    StageMetrics::add(&self.parts.nodes[node].metrics.records_exchanged, own.records.len() as u64);
                     let TaskParts { nodes, outputs, place, .. } = &mut self.parts;
                     let begun = clock::monotonic();
                     if outputs[gate].send_batch(own, || sweep(nodes, place))? {
@@ -439,16 +451,20 @@ impl Task {
         let mut letters = RecordBatch::new();
         for (record, reason) in bad {
             let i = *record as usize;
-            let line = DeadLetterEntry {
+            let spans = named_spans(&self.parts.source_names, &batch.provenance.of_record(&batch.records, i));
+            let places: Vec<Place<'_>> = spans
+                .iter()
+                .map(|span| Place { source: &span.source, split: &span.split, first: span.first, last: span.last })
+                .collect();
+            let line = dead_letter_line(&DeadLetter {
                 job: &self.parts.job,
                 operator: &own.name,
                 plugin: &route.plugin,
-                positions: named_spans(&self.parts.source_names, &batch.provenance.of_record(&batch.records, i)),
+                places: &places,
                 reason,
                 key: batch.records.key(i),
                 value: batch.records.value(i),
-            }
-            .to_json_line();
+            });
             letters.push(&[], &line, batch.records.time(i));
         }
         let provenance = batch.provenance.derived();
@@ -472,8 +488,10 @@ impl Task {
     /// The clean end: instances are closed, then the channels.
     fn close(&mut self) -> Result<(), TaskStop> {
         for node in &mut self.parts.nodes {
-            if let NodeKind::Operator(operator) = &mut node.kind {
-                operator.instance.close();
+            match &mut node.kind {
+                NodeKind::Source(_) => {}
+                NodeKind::Operator(operator) => operator.instance.close(),
+                NodeKind::Sink(sink) => sink.close().map_err(|error| connector_failed(&self.parts.place, error))?,
             }
         }
         self.send_to_all(&StreamElement::EndOfInput)

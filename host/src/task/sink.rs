@@ -77,6 +77,11 @@ impl SinkNode {
         Ok(())
     }
 
+    /// A clean end, after the last prepared transaction.
+    pub fn close(&mut self) -> Result<(), ConnectorError> {
+        self.writer.close()
+    }
+
     /// These transactions are committed: later snapshots need not carry them.
     pub fn known_committed(&self, transactions: Vec<TransactionId>) {
         self.preparer.send(PreparerJob::KnownCommitted(transactions));
