@@ -96,7 +96,14 @@ impl StoreError {
 }
 
 fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a std::io::Error> {
-    std::iter::successors(Some(error), |error| error.source()).find_map(|error| error.downcast_ref())
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(system) = error.downcast_ref() {
+            return Some(system);
+        }
+        next = error.source();
+    }
+    None
 }
 
 /// What the user should do about a refusal.
