@@ -4,6 +4,7 @@
 //! - **L2** What a read or listing has shown is durable before its answer is given: decisions rest upon it.
 //! - **L3** An entry that can't be read is known to exist, and is reported as such.
 
+use super::contents::LogContents;
 use super::durable::CrashPoint;
 use super::error::StoreError;
 use super::manifest::{Manifest, ManifestError};
@@ -42,6 +43,12 @@ pub enum LogError {
         theirs: String,
         /// This job.
         ours: String,
+    },
+    /// The log has no checkpoint at all.
+    #[error("job '{job}' has no completed checkpoint yet")]
+    NoCheckpoint {
+        /// The job.
+        job: String,
     },
     /// The log has no such checkpoint.
     #[error("there is no checkpoint {id}; there are: {}", listed(available))]
@@ -109,7 +116,7 @@ impl LogStore {
     }
 
     /// Every slot that exists, ascending.
-    pub async fn list(&self) -> Result<Vec<Slot>, LogError> {
+    pub async fn list(&self) -> Result<Vec<Slot>, StoreError> {
         let files = self.store.list(LOG).await?;
         self.store.settle(LOG).await?;
         Ok(files.iter().filter_map(|file| parse_slot(&file.name)).collect())
@@ -138,15 +145,16 @@ impl LogStore {
             Ok(record) => Ok(record.map(|record| record.entry())),
             Err(LogError::Store(error)) => Err(error),
             Err(LogError::OtherJob { theirs, .. }) => Ok(Some(LogEntry::Foreign { job: theirs })),
-            Err(error @ LogError::Corrupt { .. } | error @ LogError::NoSuchCheckpoint { .. }) => {
-                Ok(Some(LogEntry::Unreadable { reason: error.to_string() }))
+            Err(error @ LogError::Corrupt { .. }) => Ok(Some(LogEntry::Unreadable { reason: error.to_string() })),
+            Err(LogError::NoCheckpoint { .. } | LogError::NoSuchCheckpoint { .. }) => {
+                unreachable!("reading a slot asks for no checkpoint")
             }
         }
     }
 
     /// Every entry, in slot order. One that is deleted meanwhile is left out.
     pub async fn read_entries(&self) -> Result<Vec<(Slot, LogEntry)>, StoreError> {
-        let slots = self.list().await.map_err(only_store)?;
+        let slots = self.list().await?;
         let mut entries = Vec::with_capacity(slots.len());
         for slot in slots {
             if let Some(entry) = self.read_entry(slot).await? {
@@ -156,38 +164,14 @@ impl LogStore {
         Ok(entries)
     }
 
-    /// The manifest of a checkpoint.
+    /// The manifest of a checkpoint that counts.
     pub async fn manifest(&self, id: CheckpointId) -> Result<Manifest, LogError> {
-        let mut available = Vec::new();
-        let mut unreadable = None;
-        for slot in self.list().await? {
-            match self.read(slot).await {
-                Ok(Some(LogRecord::Checkpoint(manifest))) => match manifest.checkpoint_id() {
-                    Ok(found) if found == id => return Ok(*manifest),
-                    Ok(other) => available.push(other),
-                    Err(_) => {}
-                },
-                Ok(_) => {}
-                Err(error @ LogError::Corrupt { .. }) => unreadable = Some(error),
-                Err(error) => return Err(error),
-            }
-        }
-        // The damaged entry may well be the one that was asked for.
-        Err(unreadable.unwrap_or(LogError::NoSuchCheckpoint { id, available }))
+        LogContents::read(self).await?.find(id).map(|(_, manifest)| manifest.clone())
     }
 
     /// Removes an entry for good; fine if it is gone already. Only retention may ask for this.
     pub(super) async fn delete(&self, slot: Slot) -> Result<(), StoreError> {
         self.store.delete(&location(slot)).await
-    }
-}
-
-fn only_store(error: LogError) -> StoreError {
-    match error {
-        LogError::Store(error) => error,
-        other @ (LogError::Corrupt { .. } | LogError::OtherJob { .. } | LogError::NoSuchCheckpoint { .. }) => {
-            unreachable!("a listing reads no entry: {other}")
-        }
     }
 }
 
