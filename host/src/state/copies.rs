@@ -30,12 +30,13 @@ pub(super) fn split_key(store_key: &[u8]) -> Option<(u16, StateId, &[u8])> {
 pub(super) struct Copies {
     blocks: Vec<Vec<u8>>,
     rows: usize,
+    bytes: usize,
 }
 
 impl Copies {
     /// Bytes held.
     pub(super) fn bytes(&self) -> usize {
-        self.blocks.iter().map(Vec::capacity).sum()
+        self.bytes
     }
 
     /// True if nothing was copied.
@@ -63,6 +64,7 @@ impl Copies {
     #[cold]
     fn add_block(&mut self, needed: usize) -> &mut Vec<u8> {
         self.blocks.push(Vec::with_capacity(needed.max(BLOCK)));
+        self.bytes += needed.max(BLOCK);
         self.blocks.last_mut().expect("a block was just pushed")
     }
 

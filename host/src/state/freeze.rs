@@ -112,6 +112,16 @@ impl FrozenSets {
         self.copying.front().map(|set| set.number)
     }
 
+    /// True if a set is all copied and not ingested yet: the store writer has it.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.oldest().unwrap_or(self.open) - 1 > self.ingested
+    }
+
+    /// Sets up to this number are ingested.
+    pub(super) fn ingested(&self) -> u32 {
+        self.ingested
+    }
+
     /// Copies at most `cells` cells of the oldest set.
     pub(super) fn sweep(&mut self, pool: &mut CellPool, cells: usize) {
         if let Some(set) = self.copying.front_mut() {
