@@ -17,3 +17,20 @@ pub const FILES_PER_ACK: usize = 1 << 16;
 /// Committables that one subtask may name in one acknowledgement, riding ones included. Hit: the checkpoint is aborted
 /// (`OverBound`), and the job fails over once that has happened too often in a row.
 pub const COMMITTABLES_PER_ACK: usize = 1 << 12;
+
+/// Questions in a row to the storage that brought a claimant or publisher no further. Hit: it gives up, and the process fails
+/// over; what became of its entry is found out by the next claim.
+pub const LOG_TRIES: u32 = 16;
+
+/// Claims that one start makes because others came in between. Hit: the start fails.
+pub const CLAIM_ROUNDS: u32 = 16;
+
+/// Earlier claims that a claim remembers. Hit: the oldest is forgotten, so that a checkpoint that lands more than that many
+/// claims late, in an emptied slot, is offered to `--from`.
+pub const CLAIMS_REMEMBERED: usize = 4096;
+
+/// Transactions that one writer has prepared and not seen committed. Hit: the task fails.
+pub const LEDGER_TRANSACTIONS: usize = 1 << 12;
+
+/// Sets of one backend that are frozen and not ingested. Hit: the backend waits for its store writer.
+pub const FROZEN_SETS: usize = 8;

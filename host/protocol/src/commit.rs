@@ -10,7 +10,10 @@
 //! is commit once. **T6** commits of a writer are in prepare order.
 
 pub mod coordinator;
+mod events;
+mod lane;
 pub mod ledger;
+mod recovering;
 
 pub use coordinator::CommitCoordinator;
 pub use ledger::WriterLedger;

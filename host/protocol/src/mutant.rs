@@ -14,6 +14,18 @@ pub enum Mutant {
     PermitByIds,
     /// The coordinator gives up the transactions of an aborted checkpoint: later permits leave them out.
     AbortTransactionWithCheckpoint,
+    /// The publisher takes a slot that is read as absent for a manifest that was not written.
+    AbsentIsNotWritten,
+    /// Claimant and publisher don't list the log again after a create.
+    NoLookAbove,
+    /// A recovery does not commit what the newest checkpoint contains.
+    NoCommitOnRecovery,
+    /// A recovery aborts what dangles, of newer generations too.
+    AbortNewerGenerations,
+    /// A snapshot carries only the committable of its own barrier.
+    OnlyOwnCommittable,
+    /// An aborted checkpoint's set is neither copied nor ingested.
+    CancelFreeze,
 }
 
 /// Which fault a machine has. None, in the product.
