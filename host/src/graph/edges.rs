@@ -67,7 +67,7 @@ fn input(section: &Section<'_, '_>, names: &Names, default: Option<Partition>, v
             Some(Input { from: from?, partition: partition.or(default) })
         }
         DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_) | DeValue::Array(_) => {
-            let what = format!("an input in 'from' is {}", kind(&toml::Spanned::new(span.clone(), value.clone())));
+            let what = format!("an input in 'from' is {}, not a name", kind(&toml::Spanned::new(span.clone(), value.clone())));
             section.problem(span, what, HINT);
             None
         }

@@ -22,3 +22,8 @@ pub use document::Setting;
 pub use execution::{ExecutionGraph, PluginFacts};
 pub use job_graph::*;
 pub use problem::Problem;
+
+#[cfg(test)]
+mod derive_tests;
+#[cfg(test)]
+mod job_file_tests;

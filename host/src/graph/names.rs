@@ -78,7 +78,9 @@ impl Names {
     }
 
     fn suggest(&self, name: &str, fits: fn(NodeRef) -> bool) -> String {
-        let known: Vec<&str> = self.entries.iter().filter(|entry| fits(entry.node) && !entry.name.is_empty()).map(|entry| entry.name.as_str()).collect();
+        // What is no name may hold anything that a variable held: it is never shown.
+        let known: Vec<&str> =
+            self.entries.iter().filter(|entry| fits(entry.node) && is_name(&entry.name)).map(|entry| entry.name.as_str()).collect();
         suggestion(name, &known)
     }
 
