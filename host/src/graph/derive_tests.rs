@@ -370,3 +370,77 @@ fn more_threads_or_channels_than_a_process_bears_are_refused() {
     let problems = derive(&format!("{sources}k out*1 from = [{}]", inputs.join(", ")), &[]).expect_err("too many");
     assert_eq!(problems[1], "job.toml: [[sink]] out: it has 66560 input channels a subtask, more than 65535; lower the parallelism of what it reads, or read fewer");
 }
+
+#[test]
+fn every_path_says_what_it_guarantees_and_why() {
+    let text = r#"
+        [job]
+        name = "j"
+        [[source]]
+        name = "in"
+        connector = "file"
+        path = "x"
+        [[source]]
+        name = "gen"
+        connector = "sequence"
+        count = 1
+        [[operator]]
+        name = "a"
+        plugin = "a.wasm"
+        from = "in"
+        on_bad_record = "drop"
+        grants = { folders = { out = "x" } }
+        [[operator]]
+        name = "b"
+        plugin = "b.wasm"
+        from = ["a", "gen"]
+        [[sink]]
+        name = "files"
+        connector = "file"
+        path = "out"
+        from = "b"
+        guarantee = "at-least-once"
+        [[sink]]
+        name = "gone"
+        connector = "discard"
+        from = "a.late"
+        [[sink]]
+        name = "plug"
+        connector = "plugin"
+        plugin = "s.wasm"
+        from = "gen"
+    "#;
+    let graph = job_file::parse(text, Path::new("job.toml"), Path::new("/"), &|_| None).expect("it is right");
+    let facts = facts_of(&graph, &[("a", sides(&["late"])), ("b", keyed())]);
+    let execution = ExecutionGraph::derive(&graph, &facts).expect("it fits");
+    let described = describe::Description::of(&graph, &facts, &execution);
+    let shown: Vec<String> = described
+        .paths
+        .iter()
+        .map(|path| format!("{} > {} > {}: {:?}: {}", path.source, path.operators.join(","), path.sink, path.guarantee, path.why.join(" | ")))
+        .collect();
+    let from_files = "'in' replays its files from the offset in the checkpoint | what 'a' writes to its folder 'out' is outside the checkpoint: after a restart it may be written again | records that 'a' calls bad are dropped";
+    let from_numbers = "'gen' makes the same records again from the number in the checkpoint";
+    let files = "the state of 'b' is in the checkpoint | 'files' commits staged files by a rename once the checkpoint is complete; at-least-once was asked for, and this sink gives more at no cost";
+    assert_eq!(
+        shown,
+        [
+            format!("in > a,b > files: ExactlyOnce: {from_files} | {files}"),
+            format!("in > a > gone: None: {from_files} | 'gone' throws its records away: there is nothing to guarantee"),
+            format!("gen > b > files: ExactlyOnce: {from_numbers} | {files}"),
+            format!("gen >  > plug: ExactlyOnce: {from_numbers} | 'plug' commits prepared transactions, if the plugin keeps its contract, once the checkpoint is complete"),
+        ]
+    );
+    let edges: Vec<String> = described.edges.iter().map(|edge| format!("{} -> {}: {}: {}", edge.from, edge.to, edge.partition, edge.why)).collect();
+    assert_eq!(
+        edges,
+        [
+            "in -> a: forward: same parallelism, 1, and no keyed state",
+            "a -> b: key: the plugin declares keyed state",
+            "gen -> b: key: the plugin declares keyed state",
+            "b -> files: forward: same parallelism, 1, and no keyed state",
+            "a.late -> gone: forward: same parallelism, 1, and no keyed state",
+            "gen -> plug: forward: same parallelism, 1, and no keyed state",
+        ]
+    );
+}

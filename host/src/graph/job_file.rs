@@ -230,7 +230,7 @@ fn read_storage(section: &mut Section<'_, '_>) -> Option<PathBuf> {
             None
         }
         _ => {
-            section.problem(text.span, format!("storage at {scheme}:// is not known"), HINT);
+            section.problem(text.span, format!("storage at '{}' is not known", text.raw), HINT);
             None
         }
     }

@@ -4,6 +4,7 @@
 
 mod cycles;
 mod derive;
+pub mod describe;
 mod document;
 mod edges;
 mod environment;
