@@ -35,9 +35,28 @@ impl PluginFacts {
 pub struct ExecutionGraph {
     /// Chains, upstream before downstream.
     pub tasks: Vec<TaskSpec>,
+    /// Every edge between nodes, within chains and across, by reader and port.
+    pub edges: Vec<EdgeSpec>,
     /// What is legal and may surprise (records of an output that nothing reads are dropped): `weir check` and `weir run`
     /// say it.
     pub notes: Vec<String>,
+}
+
+/// An edge between two nodes, and why its records are spread as they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EdgeSpec {
+    /// The writing node.
+    pub from: NodeRef,
+    /// Index into its outputs.
+    pub output: usize,
+    /// The reading node.
+    pub to: NodeRef,
+    /// Its input port.
+    pub port: u32,
+    /// How records are spread.
+    pub partition: Partition,
+    /// Why.
+    pub why: String,
 }
 
 /// Index of a task (a chain) in the execution graph.

@@ -1,5 +1,7 @@
 //! A job as the user wrote it, checked once: every default filled in, every name resolved.
 
+use super::document::Setting;
+use super::execution::NodeRef;
 use crate::connectors::Guarantee;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,6 +32,42 @@ pub struct JobGraph {
     pub operators: Vec<OperatorSpec>,
     /// `[[sink]]` in order.
     pub sinks: Vec<SinkSpec>,
+    /// Every value, set or default, for `weir check`.
+    pub settings: Vec<Setting>,
+}
+
+impl JobGraph {
+    /// Name of a node.
+    pub fn node_name(&self, node: NodeRef) -> &str {
+        match node {
+            NodeRef::Source(index) => &self.sources[index].name,
+            NodeRef::Operator(index) => &self.operators[index].name,
+            NodeRef::Sink(index) => &self.sinks[index].name,
+        }
+    }
+
+    /// Subtasks of a node.
+    pub fn parallelism_of(&self, node: NodeRef) -> u32 {
+        match node {
+            NodeRef::Source(index) => self.sources[index].parallelism,
+            NodeRef::Operator(index) => self.operators[index].parallelism,
+            NodeRef::Sink(index) => self.sinks[index].parallelism,
+        }
+    }
+
+    /// What a node's `from` lists.
+    pub fn inputs_of(&self, node: NodeRef) -> &[Input] {
+        match node {
+            NodeRef::Source(_) => &[],
+            NodeRef::Operator(index) => &self.operators[index].inputs,
+            NodeRef::Sink(index) => &self.sinks[index].inputs,
+        }
+    }
+
+    /// The data folder if the user names none: `.weir/<job name>` beside the job file.
+    pub fn default_data_folder(&self) -> PathBuf {
+        self.folder.join(".weir").join(&self.name)
+    }
 }
 
 /// `[checkpoint]`.
@@ -273,6 +311,18 @@ pub enum Partition {
     Rebalance,
     /// Each to all.
     Broadcast,
+}
+
+impl Partition {
+    /// As the job file writes it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Partition::Key => "key",
+            Partition::Forward => "forward",
+            Partition::Rebalance => "rebalance",
+            Partition::Broadcast => "broadcast",
+        }
+    }
 }
 
 /// `[[sink]]`.

@@ -2,10 +2,29 @@
 //!
 //! Knows no runtime, no Wasm and no connector: paths in, plain data and problems out.
 
-mod job_graph;
-mod problem;
+mod cycles;
+mod derive;
+pub mod describe;
+mod document;
+mod edges;
+mod environment;
 pub mod execution;
+pub mod job_file;
+mod job_graph;
+mod names;
+mod nodes;
+mod notes;
+mod paths;
+mod plugin_settings;
+mod problem;
+pub mod units;
 
+pub use document::Setting;
 pub use execution::{ExecutionGraph, PluginFacts};
 pub use job_graph::*;
 pub use problem::Problem;
+
+#[cfg(test)]
+mod derive_tests;
+#[cfg(test)]
+mod job_file_tests;

@@ -1,0 +1,68 @@
+//! What is legal in a job and may surprise: said by `weir check` and at the start of `weir run`.
+
+use super::execution::{EdgeSpec, NodeRef, PluginFacts};
+use super::job_graph::*;
+use super::paths;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// All notes of a job, in the order of the job file.
+pub(super) fn collect(graph: &JobGraph, facts: &BTreeMap<String, PluginFacts>, edges: &[EdgeSpec]) -> Vec<String> {
+    let mut notes = Vec::new();
+    unread_outputs(graph, facts, edges, &mut notes);
+    spread(graph, edges, &mut notes);
+    nested_sinks(graph, &mut notes);
+    notes
+}
+
+fn unread_outputs(graph: &JobGraph, facts: &BTreeMap<String, PluginFacts>, edges: &[EdgeSpec], notes: &mut Vec<String>) {
+    for (index, operator) in graph.operators.iter().enumerate() {
+        let read = |output: usize| edges.iter().any(|edge| edge.from == NodeRef::Operator(index) && edge.output == output);
+        let name = &operator.name;
+        if !read(0) {
+            notes.push(format!("operator '{name}': nothing reads its main output; what it emits there is dropped"));
+        }
+        for (side, output) in facts[name].side_outputs.iter().enumerate() {
+            if !read(side + 1) {
+                notes.push(format!("operator '{name}': nothing reads its side output '{name}.{output}'; what it emits there is dropped"));
+            }
+        }
+        if operator.on_bad_record == BadRecordPolicy::Drop {
+            notes.push(format!("operator '{name}': on_bad_record = \"drop\" leaves bad records out without a trace"));
+        }
+    }
+}
+
+fn spread(graph: &JobGraph, edges: &[EdgeSpec], notes: &mut Vec<String>) {
+    for edge in edges {
+        let (from, to, readers) = (graph.node_name(edge.from), graph.node_name(edge.to), graph.parallelism_of(edge.to));
+        if let NodeRef::Source(source) = edge.from
+            && edge.partition == Partition::Key
+            && matches!(graph.sources[source].connector, SourceConnectorSpec::File { .. })
+            && readers > 1
+        {
+            notes.push(format!("'{from}' → '{to}': records of a file source have no key, so that all go to one of {readers} subtasks"));
+        }
+        if matches!(edge.to, NodeRef::Sink(_)) && edge.partition == Partition::Broadcast && readers > 1 {
+            notes.push(format!("'{from}' → '{to}': broadcast writes each record {readers} times, once in each writer"));
+        }
+    }
+}
+
+fn nested_sinks(graph: &JobGraph, notes: &mut Vec<String>) {
+    let folders: Vec<(&str, PathBuf)> = graph
+        .sinks
+        .iter()
+        .filter_map(|sink| match &sink.connector {
+            SinkConnectorSpec::File { path } => Some((sink.name.as_str(), paths::canonical(path))),
+            SinkConnectorSpec::Discard | SinkConnectorSpec::Plugin { .. } => None,
+        })
+        .collect();
+    for (outer, outer_path) in &folders {
+        for (inner, inner_path) in &folders {
+            if inner_path != outer_path && inner_path.starts_with(outer_path) {
+                notes.push(format!("sink '{inner}' writes below the folder of sink '{outer}': who reads that folder and those in it reads both"));
+            }
+        }
+    }
+}
