@@ -34,12 +34,15 @@ impl Rng {
     }
 }
 
+/// Runs `test`; a failure names its seed.
+pub fn seeded<T>(seed: u64, test: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(test)).unwrap_or_else(|cause| panic!("seed {seed}: {}", panic_text(&*cause)))
+}
+
 /// Runs `test` with each seed; a failure names its seed.
 pub fn for_seeds(seeds: std::ops::Range<u64>, test: impl Fn(u64)) {
     for seed in seeds {
-        if let Err(cause) = catch_unwind(AssertUnwindSafe(|| test(seed))) {
-            panic!("seed {seed}: {}", panic_text(&*cause));
-        }
+        seeded(seed, || test(seed));
     }
 }
 
