@@ -1,5 +1,6 @@
 //! Puts a manifest together from what the subtasks acknowledged.
 
+use super::compat::backend_name;
 use super::deploy::JobParts;
 use super::upload::StoredSnapshot;
 use crate::clock;
@@ -19,8 +20,6 @@ pub type Acknowledged = BTreeMap<SubtaskIndex, StoredSnapshot>;
 pub struct Frame<'a> {
     /// The job.
     pub parts: &'a JobParts,
-    /// Declared states of each operator.
-    pub states: &'a [Vec<crate::store::manifest::StateManifest>],
     /// Splits of each source as the attempt began: those that no reader owns stay as they were.
     pub splits: &'a [Vec<SplitState>],
     /// The history.
@@ -85,8 +84,8 @@ fn operator(frame: &Frame<'_>, acknowledged: &Acknowledged, operator: usize) -> 
     OperatorManifest {
         parallelism: spec.parallelism,
         plugin: frame.parts.plugins[operator].clone(),
-        backend: graph_backend(frame.parts),
-        states: frame.states[operator].clone(),
+        backend: backend_name(frame.parts.graph.state.backend).to_owned(),
+        states: frame.parts.states[operator].clone(),
         subtasks: parts
             .into_iter()
             .map(|part| SubtaskManifest {
@@ -96,13 +95,6 @@ fn operator(frame: &Frame<'_>, acknowledged: &Acknowledged, operator: usize) -> 
                 end_of_data_sent: part.end_of_data_sent,
             })
             .collect(),
-    }
-}
-
-fn graph_backend(parts: &JobParts) -> String {
-    match parts.graph.state.backend {
-        crate::graph::BackendKind::RocksDb => "rocksdb".to_owned(),
-        crate::graph::BackendKind::Memory => "memory".to_owned(),
     }
 }
 

@@ -12,7 +12,6 @@ use super::upload::{AbortedCheckpoints, StoredSnapshot, UploadStop, store_snapsh
 use crate::connectors::{Remedy, SplitState};
 use crate::job::{CheckpointProgress, EventListener, JobEvent, LostTransaction, Progress, StopRequest, StopSignal};
 use crate::store::CheckpointStore;
-use crate::store::manifest::StateManifest;
 use crate::task::messages::{SubtaskSnapshot, TaskControl, TaskEvent, TaskFailure};
 use crate::{clock, crash};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,8 +60,6 @@ pub enum AttemptEnd {
 pub struct AttemptSetup {
     /// The job.
     pub parts: Arc<JobParts>,
-    /// Declared states of each operator.
-    pub states: Vec<Vec<StateManifest>>,
     /// Splits of each source as the attempt begins.
     pub splits: Vec<Vec<SplitState>>,
     /// Its number.
@@ -231,7 +228,7 @@ impl AttemptRun {
         let (subtask, checkpoint) = (snapshot.subtask, snapshot.checkpoint);
         let files = snapshot.files.clone();
         let committables =
-            snapshot.committables().map(|c| Committable { id: c.id.clone(), valid_until: c.valid_until }).collect();
+            snapshot.committables().map(|c| Committable { id: c.id.clone(), valid_until: None }).collect();
         if let Some(pending) = self.pending.get_mut(&checkpoint) {
             pending.acknowledged.entry(subtask).or_insert(snapshot);
         }
@@ -297,12 +294,12 @@ impl AttemptRun {
             CoordEffect::ResolvePublish { .. } => {
                 // The keeper goes on asking by itself until the slot is decided.
             }
-            CoordEffect::PutTombstone { checkpoint } => self.setup.keeper.abort(checkpoint),
+            CoordEffect::PutTombstone { .. } => self.setup.keeper.abort(),
             CoordEffect::NotifyComplete { checkpoint } => self.tell_all(&TaskControl::Complete(checkpoint)),
             CoordEffect::Commit(permit) => self.commit(permit),
             CoordEffect::NotifyAborted { checkpoint, reason } => self.checkpoint_aborted(checkpoint, reason),
-            CoordEffect::Subsume { checkpoint } => self.setup.keeper.drop_entry(checkpoint),
-            CoordEffect::ReleaseFiles { names } => self.setup.keeper.delete_files(names),
+            CoordEffect::Subsume { .. } => self.setup.keeper.retain(self.files_under_way()),
+            CoordEffect::ReleaseFiles { names } => self.setup.keeper.release(names),
             CoordEffect::FailOver { reason } => self.fail_over(reason),
             CoordEffect::Fenced => {
                 self.end.get_or_insert(AttemptEnd::Fenced("a newer claim stands in the job's log".into()));
@@ -328,17 +325,23 @@ impl AttemptRun {
         }
     }
 
-    fn publish(&self, checkpoint: CheckpointId) {
+    /// Files that checkpoints under way refer to.
+    fn files_under_way(&self) -> BTreeSet<String> {
+        let snapshots = self.pending.values().flat_map(|pending| pending.acknowledged.values());
+        snapshots.flat_map(|snapshot| &snapshot.files).map(|file| file.name.clone()).collect()
+    }
+
+    fn publish(&mut self, checkpoint: CheckpointId) {
         let pending = &self.pending[&checkpoint];
         let frame = Frame {
             parts: &self.setup.parts,
-            states: &self.setup.states,
             splits: &self.setup.splits,
             lineage: self.setup.lineage,
             checkpoint,
             last: pending.kind == CheckpointKind::Final,
         };
-        self.setup.keeper.publish(assemble(&frame, &pending.acknowledged));
+        let manifest = assemble(&frame, &pending.acknowledged);
+        self.setup.keeper.publish(manifest);
     }
 
     fn tell_all(&self, control: &TaskControl) {
@@ -412,6 +415,7 @@ impl AttemptRun {
         self.owed_commits.insert(checkpoint, (0..self.setup.commits.len()).collect());
         for sink in 0..self.setup.commits.len() {
             let index = self.setup.commits[sink].sink();
+            let index = index.expect("recovery keeps only the commits of the job file's sinks");
             let committables = committables_of(&pending.acknowledged, index);
             let news = self.setup.commits[sink].permit(now, permit.clone(), committables);
             self.sink_news(sink, news);
@@ -441,7 +445,7 @@ impl AttemptRun {
                 }
                 SinkNews::Notice(text) => (self.setup.listener)(JobEvent::Notice(text)),
                 SinkNews::Lost { committable, id, reason } => {
-                    self.lost.push(lost_transaction(&self.setup.parts.graph, &self.setup.splits, committable.as_ref(), id, &reason));
+                    self.lost.push(lost_transaction(&self.setup.parts.graph, &self.setup.splits, committable.as_deref(), id, &reason));
                     self.end = Some(AttemptEnd::Lost(self.lost.clone()));
                 }
                 SinkNews::RecoveryFailed(message) => {

@@ -55,7 +55,7 @@ pub enum SinkNews {
     /// Exit 3.
     Lost {
         /// The committable, if its body is known.
-        committable: Option<Committable>,
+        committable: Option<Box<Committable>>,
         /// Its identity.
         id: TransactionId,
         /// Why.
@@ -67,7 +67,7 @@ pub enum SinkNews {
 
 /// The commits of one sink in one attempt.
 pub struct SinkCommits {
-    sink: usize,
+    sink: Option<usize>,
     name: String,
     machine: CommitCoordinator,
     thread: CommitThread,
@@ -85,10 +85,11 @@ struct Recovery {
 }
 
 impl SinkCommits {
-    /// Starts the sink's committer thread. `index`: repeated with its answers; `sink`: index in the job graph.
+    /// Starts the sink's committer thread. `index`: repeated with its answers; `sink`: index in the job graph, if it
+    /// stands there.
     pub fn start(
         index: usize,
-        sink: usize,
+        sink: Option<usize>,
         name: &str,
         generation: Generation,
         connector: Arc<dyn SinkConnector>,
@@ -106,8 +107,8 @@ impl SinkCommits {
         }
     }
 
-    /// Index of the sink in the job graph.
-    pub fn sink(&self) -> usize {
+    /// Index of the sink in the job graph; none if it has left the job file.
+    pub fn sink(&self) -> Option<usize> {
         self.sink
     }
 
@@ -159,9 +160,13 @@ impl SinkCommits {
         Vec::new()
     }
 
-    /// `finished` stands in the log: what was kept to answer a repeated commit goes. Waits until it has gone.
-    pub fn finished(mut self) -> Vec<SinkNews> {
-        self.step(Event::Finished)
+    /// A clean end. `finished`: the log says so, and what was kept to answer a repeated commit goes. Blocks until the thread
+    /// has done all that was asked of it.
+    pub fn close(mut self, finished: bool) {
+        if finished {
+            self.step(Event::Finished);
+        }
+        self.thread.send(Command::Close { finished });
     }
 
     fn step(&mut self, event: Event) -> Vec<SinkNews> {
@@ -187,14 +192,17 @@ impl SinkCommits {
                 }
                 Effect::Committed { transactions } => news.push(SinkNews::Committed(transactions)),
                 Effect::PermitDone { checkpoint } => news.push(SinkNews::PermitDone(checkpoint)),
-                Effect::RecoveryCommitted => news.push(SinkNews::RecoveryCommitted),
+                Effect::RecoveryCommitted => {
+                    crash::point("recover-committed");
+                    news.push(SinkNews::RecoveryCommitted);
+                }
                 Effect::RecoveryAborted => news.push(SinkNews::RecoveryAborted),
                 Effect::FoundCommitted { transactions } => {
                     let ids: Vec<String> = transactions.iter().map(ToString::to_string).collect();
                     news.push(SinkNews::Notice(format!("sink {}: found committed: {}", self.name, ids.join(", "))));
                 }
                 Effect::Lost { transaction, reason } => {
-                    let committable = self.bodies.get(&transaction).cloned();
+                    let committable = self.bodies.get(&transaction).cloned().map(Box::new);
                     news.push(SinkNews::Lost { committable, id: transaction, reason });
                 }
                 Effect::AbortFailed { transactions, reason } => {
@@ -220,6 +228,7 @@ enum Command {
     Abort { call: Call, what: Vec<TransactionId> },
     Forget { what: Vec<TransactionId> },
     ListDangling,
+    Close { finished: bool },
 }
 
 /// The committer's thread; ends, after what is queued, when dropped.
@@ -286,6 +295,13 @@ impl Worker {
                     let forgotten = self.current().and_then(|committer| committer.forget(&what));
                     if let Err(error) = forgotten {
                         tracing::warn!(%error, "commit markers could not be removed; the next start tries again");
+                    }
+                }
+                Command::Close { finished } => {
+                    for (_, mut committer) in std::mem::take(&mut self.committers) {
+                        if let Err(error) = committer.close(finished) {
+                            tracing::warn!(%error, "the sink's committer did not end cleanly");
+                        }
                     }
                 }
                 Command::ListDangling => {

@@ -5,6 +5,7 @@ use crate::channel::{ChannelWriter, GateControl, InputGate, OutputGate, input_ga
 use crate::connectors::{ConnectorError, Remedy, SinkConnector, SinkTask, SourceConnector, SourceTask, SplitState};
 use crate::graph::{BadRecordPolicy, ExecutionGraph, JobGraph, NodeRef, NodeSpec, OutputName, Target as SpecTarget, TaskSpec};
 use crate::state::{CheckpointedBackend, RestoredState, SharedResources, open_backend};
+use crate::store::manifest::StateManifest;
 use crate::task::messages::{TaskControl, TaskFailure};
 use crate::task::metrics::StageMetrics;
 use crate::task::node::{DeadLetterRoute, Node, NodeKind, OperatorNode, SourceNode, Target};
@@ -31,8 +32,10 @@ pub struct JobParts {
     pub sinks: Vec<Arc<dyn SinkConnector>>,
     /// sha256 of each plugin sink; none for built-in ones.
     pub sink_plugins: Vec<Option<String>>,
-    /// Indexes of each operator's states; empty for stateless ones.
-    pub states: Vec<Vec<u16>>,
+    /// Declared states of each operator; empty for stateless ones.
+    pub states: Vec<Vec<StateManifest>>,
+    /// Every plugin build in use: (sha256, bytes).
+    pub plugin_bytes: Vec<(String, bytes::Bytes)>,
     /// Makes operator instances.
     pub provider: Arc<dyn OperatorProvider>,
     /// Block cache and the like, shared by all backends.
@@ -321,7 +324,10 @@ impl Builder<'_> {
     fn backend(&self, operator: usize, state: Option<RestoredState>) -> Result<Box<dyn CheckpointedBackend>, TaskFailure> {
         let name = &self.parts.graph.operators[operator].name;
         let prefix = format!("{}-{name}-{}", self.attempt.generation, self.subtask);
-        let kind = self.parts.graph.state.backend;
+        let kind = match self.parts.graph.state.backend {
+            crate::graph::BackendKind::RocksDb => crate::state::BackendKind::Rocks,
+            crate::graph::BackendKind::Memory => crate::state::BackendKind::Memory,
+        };
         let folder = self.attempt.state_folder.join(format!("{name}-{}", self.subtask));
         let budget = usize::try_from(self.budget).unwrap_or(usize::MAX);
         open_backend(kind, folder, prefix, budget, &self.parts.resources, state).map_err(|error| TaskFailure {

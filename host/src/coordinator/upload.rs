@@ -3,7 +3,7 @@
 use crate::connectors::Committable;
 use crate::crash;
 use crate::state::{LocalSnapshot, SnapshotFile};
-use crate::store::{CheckpointStore, StoreError};
+use crate::store::{CheckpointStore, StoreError, gc};
 use crate::store::manifest::FileManifest;
 use crate::task::messages::{SinkSnapshot, SourceSnapshot, SubtaskSnapshot};
 use std::collections::BTreeSet;
@@ -86,14 +86,29 @@ pub async fn store_snapshot(
     snapshot: SubtaskSnapshot,
     aborted: &AbortedCheckpoints,
 ) -> Result<StoredSnapshot, UploadStop> {
-    let SubtaskSnapshot { subtask, checkpoint, source, operators, sinks } = snapshot;
-    let mut stored =
-        StoredSnapshot { subtask, checkpoint, source, operators: Vec::new(), sinks, uploaded_bytes: 0, files: Vec::new() };
-    for part in operators {
+    let mut stored = StoredSnapshot::empty(&snapshot);
+    match store_operators(store, snapshot, aborted, &mut stored).await {
+        Ok(()) => Ok(stored),
+        Err(stop) => {
+            // Nobody will ever refer to what was stored so far: these names were made for this snapshot.
+            let own = stored.files.into_iter().filter(|file| file.origin == FileOrigin::Uploaded).map(|file| file.name);
+            gc::release(store, own).await;
+            Err(stop)
+        }
+    }
+}
+
+async fn store_operators(
+    store: &CheckpointStore,
+    snapshot: SubtaskSnapshot,
+    aborted: &AbortedCheckpoints,
+    stored: &mut StoredSnapshot,
+) -> Result<(), UploadStop> {
+    for part in snapshot.operators {
         let LocalSnapshot { base, deltas, .. } =
             part.state.unwrap_or(LocalSnapshot { checkpoint, base: Vec::new(), deltas: Vec::new() });
-        let base = store_files(store, base, aborted, &mut stored).await?;
-        let deltas = store_files(store, deltas, aborted, &mut stored).await?;
+        let base = store_files(store, base, aborted, stored).await?;
+        let deltas = store_files(store, deltas, aborted, stored).await?;
         stored.operators.push(StoredOperator {
             operator: part.operator,
             subtask: part.subtask,
@@ -103,7 +118,7 @@ pub async fn store_snapshot(
             end_of_data_sent: part.end_of_data_sent,
         });
     }
-    Ok(stored)
+    Ok(())
 }
 
 async fn store_files(
@@ -133,6 +148,19 @@ async fn store_files(
 }
 
 impl StoredSnapshot {
+    /// Of a snapshot whose operators are still to be stored.
+    fn empty(snapshot: &SubtaskSnapshot) -> Self {
+        StoredSnapshot {
+            subtask: snapshot.subtask,
+            checkpoint: snapshot.checkpoint,
+            source: snapshot.source.clone(),
+            operators: Vec::new(),
+            sinks: snapshot.sinks.clone(),
+            uploaded_bytes: 0,
+            files: Vec::new(),
+        }
+    }
+
     /// Every committable of its sinks.
     pub fn committables(&self) -> impl Iterator<Item = &Committable> {
         self.sinks.iter().flat_map(|sink| &sink.committables)
