@@ -16,9 +16,15 @@ mod pending;
 mod permit;
 
 #[cfg(test)]
+mod bound_tests;
+#[cfg(test)]
 mod hole_tests;
 #[cfg(test)]
+mod mutant_tests;
+#[cfg(test)]
 mod random_tests;
+#[cfg(test)]
+mod random_world;
 #[cfg(test)]
 mod script;
 #[cfg(test)]

@@ -15,7 +15,9 @@ impl CheckpointCoordinator {
     pub(super) fn published(&mut self, now: Duration, n: CheckpointId, effects: &mut Vec<CoordEffect>) {
         match self.pending.get(&n).map(|pending| pending.phase) {
             Some(Phase::Publishing | Phase::Withdrawing) => self.complete(now, n, effects),
-            Some(phase @ (Phase::Collecting | Phase::Ready)) => panic!("C3: the manifest of {n} stands while it is {phase:?}"),
+            Some(phase @ (Phase::Collecting | Phase::Ready)) => {
+                panic!("C3: the manifest of {n} stands while it is {phase:?}")
+            }
             None => {
                 let aborted = matches!(self.ended.get(&n), Some(Ended::Aborted { .. }));
                 assert!(!aborted, "C4: the manifest of {n} stands and it was aborted");
@@ -44,7 +46,9 @@ impl CheckpointCoordinator {
                 self.abort(now, n, AbortReason::Expired, effects);
                 self.fail_over(now, FailOverReason::Expired(n), effects);
             }
-            Some(phase @ (Phase::Collecting | Phase::Ready)) => panic!("C4: a tombstone of {n} stands while it is {phase:?}"),
+            Some(phase @ (Phase::Collecting | Phase::Ready)) => {
+                panic!("C4: a tombstone of {n} stands while it is {phase:?}")
+            }
             None => {
                 let completed = matches!(self.ended.get(&n), Some(Ended::Completed));
                 assert!(!completed, "C4: a tombstone of {n} stands and it is complete");

@@ -41,10 +41,7 @@ pub(super) enum RunPhase {
     /// Checkpoints come and go.
     Running,
     /// The last checkpoint is complete and its commits are awaited.
-    Committing {
-        checkpoint: CheckpointId,
-        kind: CheckpointKind,
-    },
+    Committing { checkpoint: CheckpointId, kind: CheckpointKind },
     /// The attempt is over: nothing is decided any more.
     Done,
 }
@@ -233,7 +230,11 @@ impl CheckpointCoordinator {
             None => AckOutcome::Unknown,
             Some(Ended::Completed) => AckOutcome::Duplicate,
             Some(Ended::Aborted { acknowledged }) => {
-                if acknowledged.insert(subtask) { AckOutcome::Late } else { AckOutcome::Duplicate }
+                if acknowledged.insert(subtask) {
+                    AckOutcome::Late
+                } else {
+                    AckOutcome::Duplicate
+                }
             }
         }
     }
