@@ -14,6 +14,8 @@
 mod events;
 mod files;
 mod queue;
+#[cfg(test)]
+mod tests;
 
 pub use events::{
     Cause, Effect, Event, FileId, FreezePolicy, LocalFile, SetId, SnapshotEntry, SnapshotList,
