@@ -62,6 +62,16 @@ pub enum CheckpointKind {
     Final,
 }
 
+impl CheckpointKind {
+    /// Whether nothing is triggered after it.
+    pub fn is_last(self) -> bool {
+        match self {
+            CheckpointKind::Periodic => false,
+            CheckpointKind::Suspension | CheckpointKind::Final => true,
+        }
+    }
+}
+
 /// What the coordinator is told. `now` is read from the monotonic clock when the event is handed over.
 ///
 /// Checkpoint ids name their attempt; what belongs to another attempt is dropped.
@@ -150,6 +160,25 @@ pub enum CoordEvent {
         /// Whose permit.
         checkpoint: CheckpointId,
     },
+}
+
+impl CoordEvent {
+    /// When it was handed over.
+    pub fn now(&self) -> Duration {
+        match self {
+            CoordEvent::Tick { now }
+            | CoordEvent::Acknowledge { now, .. }
+            | CoordEvent::Decline { now, .. }
+            | CoordEvent::TaskFailed { now, .. }
+            | CoordEvent::SourceEndOfData { now, .. }
+            | CoordEvent::Published { now, .. }
+            | CoordEvent::PublishUnknown { now, .. }
+            | CoordEvent::TombstoneStands { now, .. }
+            | CoordEvent::NewerClaim { now }
+            | CoordEvent::RequestSuspend { now }
+            | CoordEvent::CommitsDone { now, .. } => *now,
+        }
+    }
 }
 
 /// What the driver does, in order.
@@ -242,7 +271,7 @@ pub enum AckOutcome {
     Duplicate,
     /// The checkpoint was aborted before; what was uploaded for it is released.
     Late,
-    /// No such checkpoint or subtask, or it is forgotten.
+    /// No such checkpoint or subtask, or it is forgotten, or the attempt was over before it ended.
     Unknown,
     /// It belongs to another attempt.
     StaleGeneration,
