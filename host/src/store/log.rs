@@ -60,7 +60,7 @@ pub enum LogError {
     },
 }
 
-fn listed(ids: &[CheckpointId]) -> String {
+pub(super) fn listed(ids: &[CheckpointId]) -> String {
     if ids.is_empty() { "none".to_owned() } else { ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ") }
 }
 
