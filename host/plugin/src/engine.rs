@@ -60,10 +60,6 @@ impl PluginEngine {
         Ok(Arc::new(PluginEngine { engine, linker, ticks, cache }))
     }
 
-    pub(crate) fn wasm(&self) -> &Engine {
-        &self.engine
-    }
-
     pub(crate) fn linker(&self) -> &Linker<HostState> {
         &self.linker
     }

@@ -5,6 +5,9 @@ use crate::error::CallErrorKind;
 use crate::store::HostState;
 use crate::wire::{CellsLift, ErrorLift, OutputLift};
 
+/// Up to this size chunks are joined: what a channel carries well.
+const JOINED_BYTES: usize = 64 << 10;
+
 /// What one call gave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
@@ -15,11 +18,17 @@ pub struct Output {
 }
 
 impl Output {
-    /// Appends what a later call gave.
+    /// Appends what a later call gave. Small chunks grow together, so that a replay record by record does not leave a
+    /// batch for each record.
     pub fn append(&mut self, later: Output) {
-        self.main.extend(later.main);
+        for chunk in later.main {
+            join(&mut self.main, chunk);
+        }
         for (side, chunks) in later.sides {
-            self.side(side).extend(chunks);
+            let own = self.side(side);
+            for chunk in chunks {
+                join(own, chunk);
+            }
         }
     }
 
@@ -41,6 +50,18 @@ impl Output {
             None => self.main.push(chunk),
             Some(side) => self.side(side).push(chunk),
         }
+    }
+}
+
+/// Appends a chunk, to the last one if both are small and have no `aux`, which can't be joined.
+fn join(chunks: &mut Vec<RecordBatch>, chunk: RecordBatch) {
+    match chunks.last_mut() {
+        Some(last)
+            if last.aux().is_empty() && chunk.aux().is_empty() && last.size_bytes() + chunk.size_bytes() <= JOINED_BYTES =>
+        {
+            last.append(&chunk);
+        }
+        _ => chunks.push(chunk),
     }
 }
 
@@ -114,8 +135,9 @@ mod tests {
         second.push(None, chunk("m"));
         second.push(Some(2), chunk("c"));
         first.append(second);
-        let expected =
-            Output { main: vec![chunk("m")], sides: vec![(0, vec![chunk("a")]), (2, vec![chunk("b"), chunk("c")])] };
+        let mut joined = chunk("b");
+        joined.append(&chunk("c"));
+        let expected = Output { main: vec![chunk("m")], sides: vec![(0, vec![chunk("a")]), (2, vec![joined])] };
         assert_eq!(first, expected);
     }
 }

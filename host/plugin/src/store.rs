@@ -175,10 +175,6 @@ impl Guest {
         self.poisoned
     }
 
-    pub(crate) fn limits(&self) -> &Limits {
-        &self.store.data().limits
-    }
-
     pub(crate) fn memory_bytes(&self) -> usize {
         self.store.data().limiter.memory_bytes()
     }
