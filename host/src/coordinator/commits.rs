@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use weir_protocol::commit::coordinator::{AbortOutcome, Call, CommitOutcome, Effect, Event, RetryPolicy};
-use weir_protocol::commit::{CommitCoordinator, LossReason};
+use weir_protocol::commit::CommitCoordinator;
+use weir_protocol::commit::coordinator::{AbortOutcome, Call, CommitOutcome, Effect, Event, LossReason, RetryPolicy};
 use weir_protocol::coordinator::CommitPermit;
+use weir_protocol::recovery::RecoveryPlan;
 use weir_protocol::{CheckpointId, Generation, TransactionId};
 
 /// What a committer's thread answers.
@@ -80,6 +81,7 @@ pub struct SinkCommits {
 
 struct Recovery {
     contained: Vec<TransactionId>,
+    replayed: BTreeSet<TransactionId>,
     known_committed: BTreeSet<TransactionId>,
     up_to: Generation,
 }
@@ -123,11 +125,16 @@ impl SinkCommits {
     }
 
     /// Begins recovery: first asks what exists outside, then commits `contained` and aborts the rest.
-    pub fn recover(&mut self, contained: Vec<Committable>, known_committed: &BTreeSet<TransactionId>, up_to: Generation) {
+    pub fn recover(&mut self, contained: Vec<Committable>, plan: &RecoveryPlan) {
         let ids = contained.iter().map(|committable| committable.id.clone()).collect();
         self.bodies.extend(contained.into_iter().map(|committable| (committable.id.clone(), committable)));
-        let known = known_committed.iter().filter(|id| id.sink == self.name).cloned().collect();
-        self.recovery = Some(Recovery { contained: ids, known_committed: known, up_to });
+        let own = |ids: &BTreeSet<TransactionId>| ids.iter().filter(|id| id.sink == self.name).cloned().collect();
+        self.recovery = Some(Recovery {
+            contained: ids,
+            replayed: own(&plan.replayed),
+            known_committed: own(&plan.known_committed),
+            up_to: plan.up_to,
+        });
         self.thread.send(Command::ListDangling);
     }
 
@@ -145,8 +152,8 @@ impl SinkCommits {
             SinkAnswer::Abort { call, outcomes } => self.step(Event::AbortAnswered { now, call, outcomes }),
             SinkAnswer::Dangling(Err(error)) => vec![SinkNews::RecoveryFailed(error.message)],
             SinkAnswer::Dangling(Ok(dangling)) => {
-                let Some(Recovery { contained, known_committed, up_to }) = self.recovery.take() else { return Vec::new() };
-                self.step(Event::Recover { now, contained, known_committed, dangling, up_to })
+                let Some(Recovery { contained, replayed, known_committed, up_to }) = self.recovery.take() else { return Vec::new() };
+                self.step(Event::Recover { now, contained, replayed, known_committed, dangling, up_to })
             }
         }
     }
@@ -200,6 +207,10 @@ impl SinkCommits {
                 Effect::FoundCommitted { transactions } => {
                     let ids: Vec<String> = transactions.iter().map(ToString::to_string).collect();
                     news.push(SinkNews::Notice(format!("sink {}: found committed: {}", self.name, ids.join(", "))));
+                }
+                Effect::Replayed { transaction } => {
+                    let text = format!("sink {}: {transaction} is lost outside, but its records are read again", self.name);
+                    news.push(SinkNews::Notice(text));
                 }
                 Effect::Lost { transaction, reason } => {
                     let committable = self.bodies.get(&transaction).cloned().map(Box::new);

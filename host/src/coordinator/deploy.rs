@@ -3,7 +3,8 @@
 use super::provider::{InstanceTask, OperatorProvider};
 use crate::channel::{ChannelWriter, GateControl, InputGate, OutputGate, input_gate};
 use crate::connectors::{ConnectorError, Remedy, SinkConnector, SinkTask, SourceConnector, SourceTask, SplitState};
-use crate::graph::{BadRecordPolicy, ExecutionGraph, JobGraph, NodeRef, NodeSpec, OutputName, Target as SpecTarget, TaskSpec};
+use crate::graph::execution::{NodeRef, NodeSpec, OutputName, Target as SpecTarget, TaskSpec};
+use crate::graph::{BadRecordPolicy, ExecutionGraph, JobGraph};
 use crate::state::{CheckpointedBackend, RestoredState, SharedResources, open_backend};
 use crate::store::manifest::StateManifest;
 use crate::task::messages::{TaskControl, TaskFailure};

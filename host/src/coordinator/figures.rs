@@ -2,6 +2,7 @@
 
 use super::deploy::Deployment;
 use crate::graph::ExecutionGraph;
+use crate::graph::execution::NodeRef;
 use crate::job::StageProgress;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -30,8 +31,8 @@ pub fn stages(
             .iter()
             .zip(&task.nodes)
             .map(|(metrics, node)| match node.node {
-                crate::graph::NodeRef::Sink(_) => metrics.records_in.load(Ordering::Relaxed),
-                crate::graph::NodeRef::Source(_) | crate::graph::NodeRef::Operator(_) => {
+                NodeRef::Sink(_) => metrics.records_in.load(Ordering::Relaxed),
+                NodeRef::Source(_) | NodeRef::Operator(_) => {
                     metrics.records_exchanged.load(Ordering::Relaxed)
                 }
             })

@@ -4,7 +4,7 @@ use crate::channel::SourceSpan;
 use crate::connectors::{Committable, SplitState};
 use crate::graph::JobGraph;
 use crate::job::{LostRange, LostTransaction};
-use weir_protocol::commit::LossReason;
+use weir_protocol::commit::coordinator::LossReason;
 use weir_protocol::{CheckpointId, TransactionId};
 
 /// `splits`: those of each source as the attempt began. `committable`: none if its body is not known.

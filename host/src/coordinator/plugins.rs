@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use weir_plugin::batch::RecordBatch;
-use weir_plugin::supervise::{self, Failure, Retries, SupervisedOperator};
-use weir_plugin::{Grants, Limits, LoadOptions, Plugin, PluginEngine, PluginKind, TaskInfo, TaskSetup};
+use weir_plugin::{
+    Failure, Grants, Limits, LoadOptions, Plugin, PluginEngine, PluginKind, Retries, SupervisedOperator, TaskInfo, TaskSetup,
+};
 
 /// Loads plugins once for each file, and makes instances of them.
 pub struct WasmProvider {
@@ -19,6 +20,28 @@ pub struct WasmProvider {
     loaded: Mutex<BTreeMap<String, Loaded>>,
     /// Digest of each operator's or sink's plugin, by its name in the job file.
     digests: Mutex<BTreeMap<String, String>>,
+}
+
+/// What a plugin is needed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// An `[[operator]]`.
+    Operator,
+    /// A `[[sink]]`.
+    Sink,
+}
+
+impl Role {
+    fn word(self) -> &'static str {
+        match self {
+            Role::Operator => "an operator",
+            Role::Sink => "a sink",
+        }
+    }
+}
+
+fn wants_end(plugin: &Plugin) -> bool {
+    plugin.kind() == PluginKind::Operator { end_of_input: true }
 }
 
 #[derive(Clone)]
@@ -51,7 +74,7 @@ impl WasmProvider {
         path: &Path,
         sha256: Option<&str>,
         limits: &LimitsSpec,
-        kind: PluginKind,
+        role: Role,
     ) -> Result<Arc<Plugin>, Problem> {
         let failed = |what: String, next: &str| Problem::new(node.to_owned(), what, next);
         let options = LoadOptions { sha256: sha256.map(str::to_owned), limits: limits_of(limits), ..LoadOptions::default() };
@@ -60,12 +83,13 @@ impl WasmProvider {
             failed(format!("plugin {name} can't be read: {error}"), "build it, or correct `plugin` in the job file")
         })?;
         let plugin = self.engine.load_bytes(&name, &bytes, &options).map_err(|error| failed(error.to_string(), ""))?;
-        if plugin.kind() != kind {
-            let (wanted, got) = match kind {
-                PluginKind::Operator => ("an operator", "a sink"),
-                PluginKind::Sink => ("a sink", "an operator"),
-            };
-            return Err(failed(format!("plugin {name} is {got}, where {wanted} is needed"), "name the other one"));
+        let got = match plugin.kind() {
+            PluginKind::Operator { .. } => Role::Operator,
+            PluginKind::Sink => Role::Sink,
+        };
+        if got != role {
+            let what = format!("plugin {name} is {}, where {} is needed", got.word(), role.word());
+            return Err(failed(what, "name a plugin of the other kind, or move this one to the other kind of section"));
         }
         self.remember(node, &plugin, bytes.into());
         Ok(plugin)
@@ -115,7 +139,7 @@ impl PluginSource for WasmProvider {
 impl OperatorProvider for WasmProvider {
     fn facts(&self, operator: &OperatorSpec) -> Result<PluginFacts, Vec<Problem>> {
         let plugin = self
-            .load(&operator.name, &operator.plugin, operator.sha256.as_deref(), &operator.limits, PluginKind::Operator)
+            .load(&operator.name, &operator.plugin, operator.sha256.as_deref(), &operator.limits, Role::Operator)
             .map_err(|problem| vec![Problem { place: format!("operator {}", problem.place), ..problem }])?;
         let descriptor = plugin.operator().expect("its kind was checked");
         let states = descriptor.states.iter().map(|state| StateManifest {
@@ -127,8 +151,8 @@ impl OperatorProvider for WasmProvider {
             digest: plugin.sha256().to_owned(),
             states: states.collect(),
             side_outputs: descriptor.side_outputs.clone(),
-            inputs: descriptor.inputs,
-            ends: plugin.wants_end(),
+            inputs: descriptor.inputs.unwrap_or(0),
+            ends: wants_end(&plugin),
         })
     }
 
@@ -142,26 +166,26 @@ impl OperatorProvider for WasmProvider {
                 parallelism: task.parallelism,
                 attempt: task.attempt,
             },
-            config: operator.config.text().to_owned(),
+            config: operator.config.to_string(),
             limits: limits_of(&operator.limits),
             grants: grants_of(&operator.grants),
         };
-        let end_states = match plugin.wants_end() {
+        let end_states = match wants_end(&plugin) {
             true => plugin.operator().expect("its kind was checked").prefetched(),
             false => Vec::new(),
         };
         let policy = match operator.on_bad_record {
-            BadRecordPolicy::Fail => supervise::BadRecordPolicy::Fail,
-            BadRecordPolicy::Drop | BadRecordPolicy::DeadLetter => supervise::BadRecordPolicy::Skip,
+            BadRecordPolicy::Fail => weir_plugin::BadRecordPolicy::Fail,
+            BadRecordPolicy::Drop | BadRecordPolicy::DeadLetter => weir_plugin::BadRecordPolicy::Skip,
         };
-        let spec = supervise::OperatorSpec { plugin: Arc::clone(&plugin), setup, retries: Retries::default() };
+        let spec = weir_plugin::OperatorSpec { plugin: Arc::clone(&plugin), setup, retries: Retries::default() };
         let instance = SupervisedOperator::new(spec).map_err(|error| OperatorFailure {
             message: error.to_string(),
             record: None,
             // The same build with the same configuration does the same again.
             remedy: Remedy::Permanent,
         })?;
-        Ok(Box::new(WasmOperator { instance: Some(instance), policy, ends: plugin.wants_end(), end_states }))
+        Ok(Box::new(WasmOperator { instance: Some(instance), policy, ends: wants_end(&plugin), end_states }))
     }
 }
 
@@ -169,7 +193,7 @@ impl OperatorProvider for WasmProvider {
 struct WasmOperator {
     /// None after `close`.
     instance: Option<SupervisedOperator>,
-    policy: supervise::BadRecordPolicy,
+    policy: weir_plugin::BadRecordPolicy,
     ends: bool,
     end_states: Vec<u16>,
 }

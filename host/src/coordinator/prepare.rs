@@ -1,7 +1,7 @@
 //! From a checked job graph to everything that its attempts share: plugins, connectors, the execution graph.
 
 use super::deploy::JobParts;
-use super::plugins::WasmProvider;
+use super::plugins::{Role, WasmProvider};
 use super::provider::OperatorProvider;
 use super::run::run_job;
 use crate::connectors::{ConnectorError, PluginSource, SinkConnector, sink_connector, source_connector};
@@ -11,7 +11,7 @@ use crate::state::SharedResources;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use weir_plugin::{EngineConfig, PluginEngine, PluginKind};
+use weir_plugin::{EngineConfig, PluginEngine};
 
 /// Makes sink connectors, also of sinks that have left the job file.
 pub type SinkFactory = Arc<dyn Fn(&SinkSpec) -> Result<Arc<dyn SinkConnector>, ConnectorError> + Send + Sync>;
@@ -65,7 +65,7 @@ impl HostRuntime {
             states: graph.operators.iter().map(|spec| of(&spec.name).states).collect(),
             sink_plugins: sinks.iter().map(|sink: &Arc<dyn SinkConnector>| sink.plugin_digest().map(str::to_owned)).collect(),
             plugin_bytes: self.wasm.builds(),
-            resources: SharedResources::new(graph.state.cache_bytes),
+            resources: SharedResources::new(usize::try_from(graph.state.cache_bytes / 4).unwrap_or(usize::MAX)),
             provider: Arc::clone(&self.provider),
             graph,
             execution,
@@ -89,7 +89,7 @@ impl Runtime for HostRuntime {
         }
         for spec in &graph.sinks {
             if let SinkConnectorSpec::Plugin { plugin, sha256, limits, .. } = &spec.connector {
-                if let Err(problem) = self.wasm.load(&spec.name, plugin, sha256.as_deref(), limits, PluginKind::Sink) {
+                if let Err(problem) = self.wasm.load(&spec.name, plugin, sha256.as_deref(), limits, Role::Sink) {
                     problems.push(Problem { place: format!("sink {}", problem.place), ..problem });
                 }
             }

@@ -14,12 +14,12 @@ use crate::state::{RestoredState, SnapshotFile};
 use crate::store::manifest::{FileManifest, Manifest, OperatorManifest, SinkManifest};
 use crate::store::{CheckpointStore, StoreError};
 use base64::Engine as _;
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
-use weir_protocol::{Generation, Lineage, TransactionId};
+use weir_protocol::TransactionId;
+use weir_protocol::recovery::RecoveryPlan;
 
 /// Committables of a sink as a manifest holds them. Source ranges refer to the job as it is now; one that has left it is
 /// dropped from the ranges.
@@ -75,12 +75,8 @@ pub struct OutsideRecovery<'a> {
     pub splits: &'a [Vec<SplitState>],
     /// The newest completed checkpoint.
     pub newest: Option<&'a Manifest>,
-    /// Known to be committed.
-    pub known_committed: &'a BTreeSet<TransactionId>,
-    /// Nothing of a newer generation is touched.
-    pub up_to: Generation,
-    /// Every lineage of the job.
-    pub lineages: Vec<Lineage>,
+    /// What has to be done.
+    pub plan: &'a RecoveryPlan,
     /// Origin of the monotonic times that the machines see.
     pub origin: Instant,
     /// Makes sinks that have left the job file.
@@ -100,15 +96,15 @@ impl OutsideRecovery<'_> {
             let answers = events.clone();
             let context = CommitterContext {
                 job: self.parts.graph.name.clone(),
-                lineages: self.lineages.clone(),
-                generation: self.up_to,
+                lineages: self.plan.lineages.iter().copied().collect(),
+                generation: self.plan.up_to,
                 plugin: recovering.connector.plugin_digest().map(str::to_owned),
             };
             let mut sink = SinkCommits::start(
                 index,
                 recovering.sink,
                 &recovering.name,
-                self.up_to,
+                self.plan.up_to,
                 recovering.connector,
                 context,
                 Arc::new(move |index, answer| {
@@ -116,7 +112,7 @@ impl OutsideRecovery<'_> {
                     let _ = answers.send(Event::Sink(index, answer));
                 }),
             );
-            sink.recover(recovering.contained, self.known_committed, self.up_to);
+            sink.recover(recovering.contained, self.plan);
             commits.push(sink);
         }
         let notices = self.drive(&mut commits, inbox).await?;

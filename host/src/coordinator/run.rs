@@ -302,9 +302,7 @@ impl JobRun {
             parts: &self.parts,
             splits: &splits,
             newest: newest.as_ref(),
-            known_committed: &plan.known_committed,
-            up_to: plan.up_to,
-            lineages: plan.lineages.iter().copied().collect(),
+            plan: &plan,
             origin: self.origin,
             connector_of: &move |spec| connectors(spec),
         };
@@ -437,7 +435,7 @@ impl JobRun {
     ) -> Result<Result<JobOutcome, TaskFailure>, Early> {
         let generation = attempt.generation;
         let start = restored.checkpoint;
-        let machine = self.machine(generation, &log).await;
+        let machine = self.machine(generation, start, &log).await;
         let (task_events, mut from_tasks) = unbounded_channel();
         let forward = events.clone();
         // Subtasks know nothing of the attempt's other events.
@@ -485,7 +483,7 @@ impl JobRun {
         Ok(outcome)
     }
 
-    async fn machine(&self, generation: Generation, log: &JobLog) -> CheckpointCoordinator {
+    async fn machine(&self, generation: Generation, start: Option<CheckpointId>, log: &JobLog) -> CheckpointCoordinator {
         let config = &self.parts.graph.checkpoint;
         let mut completed = Vec::new();
         // A manifest that can't be read any more is no reason to stop: nothing of it is deleted by this attempt.
@@ -512,12 +510,12 @@ impl JobRun {
             tolerable_failures: config.tolerable_failures,
             retain: config.retain as usize,
         };
-        CheckpointCoordinator::new(config, &completed, self.origin.elapsed())
+        CheckpointCoordinator::new(config, &completed, start, self.origin.elapsed())
     }
 
     /// Joins every thread of an ended attempt and says what became of the job.
     async fn wind_up(&self, end: AttemptEnd, setup: AttemptSetup, start: Option<CheckpointId>) -> Result<JobOutcome, TaskFailure> {
-        let AttemptSetup { keeper, commits, deployment, last_completed, .. } = setup;
+        let AttemptSetup { keeper, commits, deployment, last_completed, generation, .. } = setup;
         match end {
             AttemptEnd::Finished(checkpoint) => {
                 // Subtasks close their plugins and channels by themselves.
@@ -525,14 +523,14 @@ impl JobRun {
                 join(deployment, false).await?;
                 close_commits(commits, true).await;
                 let log = keeper.close().await;
-                self.sweep_own_garbage(&log).await;
+                self.sweep_own_garbage(&log, generation).await;
                 Ok(JobOutcome::Finished { checkpoint })
             }
             AttemptEnd::Suspended(checkpoint) => {
                 join(deployment, true).await?;
                 close_commits(commits, false).await;
                 let log = keeper.close().await;
-                self.sweep_own_garbage(&log).await;
+                self.sweep_own_garbage(&log, generation).await;
                 Ok(JobOutcome::Suspended { checkpoint })
             }
             AttemptEnd::StoppedNow => {
@@ -558,9 +556,9 @@ impl JobRun {
     }
 
     /// After a clean end nothing of this generation is on its way any more: what no checkpoint refers to goes (S4).
-    async fn sweep_own_garbage(&self, log: &JobLog) {
+    async fn sweep_own_garbage(&self, log: &JobLog, generation: Generation) {
         let in_use = References { files: BTreeSet::new(), plugins: self.plugins_in_use() };
-        let next = Generation(log.generation().0 + 1);
+        let next = Generation(generation.0 + 1);
         if let Err(error) = gc::collect_garbage(log.store(), next, log.claim_slot(), &in_use).await {
             tracing::warn!(%error, "the checkpoint storage could not be cleaned up; a later start tries again");
         }

@@ -106,7 +106,7 @@ async fn store_operators(
 ) -> Result<(), UploadStop> {
     for part in snapshot.operators {
         let LocalSnapshot { base, deltas, .. } =
-            part.state.unwrap_or(LocalSnapshot { checkpoint, base: Vec::new(), deltas: Vec::new() });
+            part.state.unwrap_or(LocalSnapshot { checkpoint: stored.checkpoint, base: Vec::new(), deltas: Vec::new() });
         let base = store_files(store, base, aborted, stored).await?;
         let deltas = store_files(store, deltas, aborted, stored).await?;
         stored.operators.push(StoredOperator {
@@ -136,7 +136,10 @@ async fn store_files(
             if aborted.contains(stored.checkpoint) {
                 return Err(UploadStop::Aborted);
             }
-            store.upload(&manifest, &file.local).await.map_err(UploadStop::Failed)?;
+            if let Err(error) = store.upload(&manifest, &file.local).await {
+                // A local file goes with its aborted checkpoint.
+                return Err(if aborted.contains(stored.checkpoint) { UploadStop::Aborted } else { UploadStop::Failed(error) });
+            }
             crash::point("upload-partial");
             stored.uploaded_bytes += manifest.bytes;
             FileOrigin::Uploaded

@@ -474,6 +474,10 @@ impl CheckpointedBackend for RocksBackend {
         self.writer.completed(checkpoint);
     }
 
+    fn aborted(&mut self, checkpoint: CheckpointId) {
+        self.writer.aborted(checkpoint);
+    }
+
     fn memory_bytes(&self) -> usize {
         self.memory()
     }

@@ -264,6 +264,13 @@ impl CheckpointedBackend for MemoryBackend {
         }
     }
 
+    fn aborted(&mut self, checkpoint: CheckpointId) {
+        // Every snapshot is whole: no later one refers to this file.
+        if let Some(path) = self.files.remove(&checkpoint) {
+            files::remove_unneeded(&path);
+        }
+    }
+
     fn memory_bytes(&self) -> usize {
         let entries: usize = self.states.values().map(HashMap::capacity).sum();
         self.bytes + entries * (size_of::<(Box<[u8]>, Box<[u8]>)>() + 1)

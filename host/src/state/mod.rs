@@ -66,6 +66,9 @@ pub trait CheckpointedBackend: KeyedStateBackend {
     /// A completed manifest holds every file of this checkpoint's snapshot.
     fn completed(&mut self, checkpoint: CheckpointId);
 
+    /// The checkpoint was aborted: nothing is uploaded for it any more. Its freeze goes on (S5).
+    fn aborted(&mut self, checkpoint: CheckpointId);
+
     /// Bytes held in memory (cells, copies).
     fn memory_bytes(&self) -> usize;
 }

@@ -145,6 +145,13 @@ impl StoreWriter {
         assert!(finish.is_empty(), "a completed checkpoint asks for no copies");
     }
 
+    /// The checkpoint was aborted; its freeze goes on.
+    pub(super) fn aborted(&self, checkpoint: CheckpointId) {
+        let mut inner = self.shared.lock();
+        let finish = self.shared.tell(&mut inner, Event::Aborted { checkpoint });
+        assert!(finish.is_empty(), "an aborted checkpoint asks for no copies");
+    }
+
     /// Waits until a set after `seen` is ingested.
     pub(super) fn wait(&self, seen: u32) -> Result<u32, StateError> {
         let mut inner = self.shared.lock();
