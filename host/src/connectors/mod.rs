@@ -1,5 +1,10 @@
 //! Sources and sinks: the trait pairs that built-in connectors and plugins implement alike.
 
+mod durable;
+mod file_input;
+mod file_source;
+mod line_reader;
+
 use crate::channel::{Provenance, SourceSpan};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
