@@ -4,6 +4,8 @@ mod durable;
 mod file_input;
 mod file_source;
 mod line_reader;
+mod rate;
+pub mod sequence;
 
 use crate::channel::{Provenance, SourceSpan};
 use serde::{Deserialize, Serialize};
