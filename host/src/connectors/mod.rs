@@ -1,8 +1,13 @@
 //! Sources and sinks: the trait pairs that built-in connectors and plugins implement alike.
 
+pub mod conformance;
 mod durable;
+mod file_committer;
 mod file_input;
+mod file_sink;
 mod file_source;
+mod file_staging;
+mod file_writer;
 mod line_reader;
 mod rate;
 pub mod sequence;
