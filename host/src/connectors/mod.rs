@@ -1,7 +1,10 @@
 //! Sources and sinks: the trait pairs that built-in connectors and plugins implement alike.
 
 pub mod conformance;
+pub mod dead_letter;
+mod discard;
 mod durable;
+mod factory;
 mod file_committer;
 mod file_input;
 mod file_sink;
@@ -9,8 +12,11 @@ mod file_source;
 mod file_staging;
 mod file_writer;
 mod line_reader;
+pub mod plugin_sink;
 mod rate;
 pub mod sequence;
+
+pub use factory::{sink_connector, source_connector};
 
 use crate::channel::{Provenance, SourceSpan};
 use serde::{Deserialize, Serialize};
