@@ -1,5 +1,23 @@
 //! Sources and sinks: the trait pairs that built-in connectors and plugins implement alike.
 
+pub mod conformance;
+pub mod dead_letter;
+mod discard;
+mod durable;
+mod factory;
+mod file_committer;
+mod file_input;
+mod file_sink;
+mod file_source;
+mod file_staging;
+mod file_writer;
+mod line_reader;
+pub mod plugin_sink;
+mod rate;
+pub mod sequence;
+
+pub use factory::{sink_connector, source_connector};
+
 use crate::channel::{Provenance, SourceSpan};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -148,8 +166,8 @@ pub trait SinkWriter: Send {
     /// record.
     fn prepare(&mut self, checkpoint: CheckpointId, end_of_input: bool) -> Result<Option<DurableStep>, ConnectorError>;
 
-    /// A clean end, after the last `prepare`: nothing may be written any more. What is open is given up.
-    fn close(&mut self) -> Result<(), ConnectorError> {
+    /// A clean end, after the last `prepare`. What is open is given up. A writer that is only dropped was in a crash.
+    fn close(self: Box<Self>) -> Result<(), ConnectorError> {
         Ok(())
     }
 }
@@ -200,8 +218,7 @@ pub trait Committer: Send {
     fn forget(&mut self, what: &[TransactionId]) -> Result<(), ConnectorError>;
 
     /// A clean end. `finished`: the job's log says `finished`, so nothing is asked again, and all that was kept may go.
-    fn close(&mut self, finished: bool) -> Result<(), ConnectorError> {
-        let _ = finished;
+    fn close(self: Box<Self>, _finished: bool) -> Result<(), ConnectorError> {
         Ok(())
     }
 }
