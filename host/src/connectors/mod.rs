@@ -4,7 +4,7 @@ pub mod conformance;
 pub mod dead_letter;
 mod discard;
 mod durable;
-mod factory;
+pub mod factory;
 mod file_committer;
 mod file_input;
 mod file_sink;
@@ -267,6 +267,11 @@ pub struct CommitterContext {
 pub trait SinkConnector: Send + Sync {
     /// What it promises as configured.
     fn guarantee(&self) -> Guarantee;
+
+    /// Whether its output is committed; the discard sink has nothing to commit.
+    fn is_transactional(&self) -> bool {
+        self.guarantee() != Guarantee::None
+    }
 
     /// Folder or external name that no other sink may share and that the job's claim names; none if nothing leaves.
     fn target(&self) -> Option<PathBuf>;

@@ -45,7 +45,7 @@ impl PluginSinkConnector {
         let plugin = sink_plugin(spec, &*plugins, None)?;
         Ok(PluginSinkConnector {
             spec: spec.clone(),
-            config: config.clone(),
+            config: config.to_string(),
             limits: limits_of(limits),
             grants: grants_of(grants),
             plugins,

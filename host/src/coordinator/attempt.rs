@@ -248,10 +248,16 @@ impl AttemptRun {
                 self.step(CoordEvent::NewerClaim { now });
                 self.end = Some(AttemptEnd::Fenced(by));
             }
-            LogAnswer::GaveUp(reason) => {
+            LogAnswer::GaveUp(checkpoint, reason) => {
                 // What became of the entry is not known: neither commit nor abort; the next claim finds out.
                 let message = format!("the job's log could not be written: {reason}");
-                self.end = Some(AttemptEnd::Failed(TaskFailure { place: "checkpoint storage".into(), message, remedy: Remedy::Restart }));
+                self.failure = Some(TaskFailure { place: "checkpoint storage".into(), message, remedy: Remedy::Restart });
+                self.step(CoordEvent::PublishUnknown { now, checkpoint });
+                if self.end.is_none() {
+                    // It was `finished` that could not be written: the machine is done already.
+                    let failure = self.failure.take().expect("set above");
+                    self.end = Some(AttemptEnd::Failed(failure));
+                }
             }
         }
     }
@@ -291,14 +297,15 @@ impl AttemptRun {
                 crash::point("all-acked");
                 self.publish(checkpoint);
             }
-            CoordEffect::ResolvePublish { .. } => {
-                // The keeper goes on asking by itself until the slot is decided.
-            }
             CoordEffect::PutTombstone { .. } => self.setup.keeper.abort(),
             CoordEffect::NotifyComplete { checkpoint } => self.tell_all(&TaskControl::Complete(checkpoint)),
             CoordEffect::Commit(permit) => self.commit(permit),
             CoordEffect::NotifyAborted { checkpoint, reason } => self.checkpoint_aborted(checkpoint, reason),
-            CoordEffect::Subsume { .. } => self.setup.keeper.retain(self.files_under_way()),
+            CoordEffect::Subsume { .. } => {
+                // May be more than the job file says: what a checkpoint under way builds on stays.
+                let retain = self.setup.machine.registry().completed().len();
+                self.setup.keeper.retain(retain, self.files_under_way());
+            }
             CoordEffect::ReleaseFiles { names } => self.setup.keeper.release(names),
             CoordEffect::FailOver { reason } => self.fail_over(reason),
             CoordEffect::Fenced => {
@@ -398,6 +405,11 @@ impl AttemptRun {
                 message: "a prepared transaction would have expired before it could be committed; its input is read again".into(),
                 remedy: Remedy::Restart,
             },
+            FailOverReason::PublishUnknown(checkpoint) => self.failure.take().unwrap_or_else(|| TaskFailure {
+                place: format!("checkpoint {checkpoint}"),
+                message: "nobody can say whether its manifest was written".into(),
+                remedy: Remedy::Restart,
+            }),
             FailOverReason::SequenceExhausted => TaskFailure {
                 place: "coordinator".into(),
                 message: "this attempt has used up its checkpoint ids; a new one goes on".into(),

@@ -309,7 +309,7 @@ impl Worker {
                     }
                 }
                 Command::Close { finished } => {
-                    for (_, mut committer) in std::mem::take(&mut self.committers) {
+                    for (_, committer) in std::mem::take(&mut self.committers) {
                         if let Err(error) = committer.close(finished) {
                             tracing::warn!(%error, "the sink's committer did not end cleanly");
                         }

@@ -19,6 +19,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use weir_protocol::{CheckpointId, Generation, Lineage, SubtaskIndex};
 
+/// Takes in a plugin build by (sha256, bytes).
+pub type BuildLoader = Arc<dyn Fn(&str, bytes::Bytes) -> Result<(), String> + Send + Sync>;
+
 /// What every attempt of a job shares.
 pub struct JobParts {
     /// What the user wrote.
@@ -39,6 +42,8 @@ pub struct JobParts {
     pub plugin_bytes: Vec<(String, bytes::Bytes)>,
     /// Makes operator instances.
     pub provider: Arc<dyn OperatorProvider>,
+    /// Takes in a plugin build that the job file no longer names.
+    pub load_build: BuildLoader,
     /// Block cache and the like, shared by all backends.
     pub resources: SharedResources,
 }

@@ -21,7 +21,7 @@ pub enum LogAnswer {
     /// Another process owns the job.
     Fenced(String),
     /// Nobody can say what became of the entry.
-    GaveUp(String),
+    GaveUp(CheckpointId, String),
 }
 
 /// Where answers go.
@@ -33,8 +33,8 @@ enum Order {
 }
 
 enum Cleanup {
-    /// Keep the newest `retain` checkpoints; these files belong to checkpoints under way.
-    Retain(BTreeSet<String>),
+    /// Keep so many of the newest checkpoints; these files belong to checkpoints under way.
+    Retain(usize, BTreeSet<String>),
     /// Nothing refers to these.
     Release(BTreeSet<String>),
 }
@@ -51,10 +51,10 @@ pub struct LogKeeper {
 
 impl LogKeeper {
     /// Starts both tasks. `plugins`: digests that run now.
-    pub fn start(log: JobLog, retain: u32, plugins: BTreeSet<String>, listener: LogListener) -> Self {
+    pub fn start(log: JobLog, plugins: BTreeSet<String>, listener: LogListener) -> Self {
         let (orders, inbox) = mpsc::unbounded_channel();
         let (cleanups, dirt) = mpsc::unbounded_channel();
-        let cleaner = tokio::spawn(clean(log.store().clone(), retain as usize, plugins, dirt));
+        let cleaner = tokio::spawn(clean(log.store().clone(), plugins, dirt));
         let publisher = tokio::spawn(keep(log, inbox, listener));
         LogKeeper { orders, cleanups, abort: None, publisher, cleaner }
     }
@@ -80,9 +80,9 @@ impl LogKeeper {
         let _ = self.orders.send(Order::Finish(checkpoint));
     }
 
-    /// Drops the oldest checkpoints. `in_use`: files that checkpoints under way refer to.
-    pub fn retain(&self, in_use: BTreeSet<String>) {
-        let _ = self.cleanups.send(Cleanup::Retain(in_use));
+    /// Drops all but the newest `retain` checkpoints. `in_use`: files that checkpoints under way refer to.
+    pub fn retain(&self, retain: usize, in_use: BTreeSet<String>) {
+        let _ = self.cleanups.send(Cleanup::Retain(retain, in_use));
     }
 
     /// Deletes files that nothing refers to.
@@ -116,13 +116,13 @@ async fn keep(mut log: JobLog, mut orders: mpsc::UnboundedReceiver<Order>, liste
                     PublishOutcome::Published(_) => LogAnswer::Published(id),
                     PublishOutcome::Aborted => LogAnswer::Aborted(id),
                     PublishOutcome::Fenced { by } => LogAnswer::Fenced(format!("entry {by} of the job's log was written by another process")),
-                    PublishOutcome::Undecided { reason } => LogAnswer::GaveUp(reason),
+                    PublishOutcome::Undecided { reason } => LogAnswer::GaveUp(id, reason),
                 }
             }
             Order::Finish(id) => match log.finish(id).await {
                 FinishOutcome::Finished => LogAnswer::Finished(id),
                 FinishOutcome::Fenced { by } => LogAnswer::Fenced(format!("entry {by} of the job's log was written by another process")),
-                FinishOutcome::Undecided { reason } => LogAnswer::GaveUp(reason),
+                FinishOutcome::Undecided { reason } => LogAnswer::GaveUp(id, reason),
             },
         };
         listener(answer);
@@ -130,11 +130,11 @@ async fn keep(mut log: JobLog, mut orders: mpsc::UnboundedReceiver<Order>, liste
     log
 }
 
-async fn clean(log: LogStore, retain: usize, plugins: BTreeSet<String>, mut dirt: mpsc::UnboundedReceiver<Cleanup>) {
+async fn clean(log: LogStore, plugins: BTreeSet<String>, mut dirt: mpsc::UnboundedReceiver<Cleanup>) {
     while let Some(cleanup) = dirt.recv().await {
         let removed = match cleanup {
             Cleanup::Release(names) => Ok(gc::release(log.storage(), names).await),
-            Cleanup::Retain(files) => gc::retain(&log, retain, &References { files, plugins: plugins.clone() }).await,
+            Cleanup::Retain(retain, files) => gc::retain(&log, retain, &References { files, plugins: plugins.clone() }).await,
         };
         match removed {
             Ok(removed) => {

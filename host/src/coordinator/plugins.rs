@@ -1,8 +1,9 @@
 //! Wasm plugins as operators: the bridge between the plugin host, which knows no runtime, and the subtasks.
 
 use super::provider::{InstanceTask, OperatorProvider};
-use crate::connectors::{PluginSource, Remedy};
-use crate::graph::{BadRecordPolicy, GrantsSpec, LimitsSpec, OperatorSpec, PluginFacts, Problem};
+use crate::connectors::plugin_sink::PluginSource;
+use crate::connectors::{ConnectorError, Remedy};
+use crate::graph::{BadRecordPolicy, GrantsSpec, LimitsSpec, OperatorSpec, PluginFacts, Problem, SinkConnectorSpec, SinkSpec};
 use crate::store::manifest::StateManifest;
 use crate::task::operator::{OperatorFailure, Processed, StateRef, StreamOperator};
 use std::collections::BTreeMap;
@@ -106,12 +107,17 @@ impl WasmProvider {
         lock(&self.loaded).get(digest).map(|loaded| Arc::clone(&loaded.plugin))
     }
 
+    fn of_node(&self, node: &str) -> Option<Arc<Plugin>> {
+        let digest = lock(&self.digests).get(node).cloned()?;
+        self.by_digest(&digest)
+    }
+
     /// Takes in a build that the job file no longer names, but whose committables exist.
-    pub fn load_stored(&self, digest: &str, bytes: bytes::Bytes) -> Result<Arc<Plugin>, String> {
+    pub fn load_stored(&self, digest: &str, bytes: bytes::Bytes) -> Result<(), String> {
         let options = LoadOptions { sha256: Some(digest.to_owned()), ..LoadOptions::default() };
         let plugin = self.engine.load_bytes(digest, &bytes, &options).map_err(|error| error.to_string())?;
-        lock(&self.loaded).insert(digest.to_owned(), Loaded { plugin: Arc::clone(&plugin), bytes });
-        Ok(plugin)
+        lock(&self.loaded).insert(digest.to_owned(), Loaded { plugin, bytes });
+        Ok(())
     }
 
     /// Every loaded build: (sha256, bytes).
@@ -126,13 +132,27 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl PluginSource for WasmProvider {
-    fn plugin(&self, sha256: &str) -> Result<Arc<Plugin>, String> {
-        self.by_digest(sha256).ok_or_else(|| format!("the build {sha256} of the plugin is not at hand"))
-    }
-
-    fn plugin_of(&self, node: &str) -> Result<Arc<Plugin>, String> {
-        let digest = lock(&self.digests).get(node).cloned();
-        digest.and_then(|digest| self.by_digest(&digest)).ok_or_else(|| format!("the plugin of {node} is not loaded"))
+    fn sink_plugin(&self, sink: &SinkSpec, sha256: Option<&str>) -> Result<Arc<Plugin>, ConnectorError> {
+        if let Some(digest) = sha256 {
+            let missing = || {
+                ConnectorError::permanent(format!(
+                    "sink {}: build {digest} of its plugin made transactions that are not ended, and is not at hand: put it back \
+                     into the checkpoint storage, or name it in the job file",
+                    sink.name
+                ))
+            };
+            return self.by_digest(digest).ok_or_else(missing);
+        }
+        let SinkConnectorSpec::Plugin { plugin, sha256, limits, .. } = &sink.connector else {
+            unreachable!("only plugin sinks ask for a plugin")
+        };
+        let known = lock(&self.digests).get(&sink.name).cloned().and_then(|digest| self.by_digest(&digest));
+        match known {
+            Some(plugin) => Ok(plugin),
+            None => self
+                .load(&sink.name, plugin, sha256.as_deref(), limits, Role::Sink)
+                .map_err(|problem| ConnectorError::permanent(problem.to_string())),
+        }
     }
 }
 
@@ -157,7 +177,7 @@ impl OperatorProvider for WasmProvider {
     }
 
     fn instantiate(&self, operator: &OperatorSpec, task: InstanceTask) -> Result<Box<dyn StreamOperator>, OperatorFailure> {
-        let plugin = self.plugin_of(&operator.name).expect("facts were asked for before instances");
+        let plugin = self.of_node(&operator.name).expect("facts were asked for before instances");
         let setup = TaskSetup {
             task: TaskInfo {
                 job: task.job,

@@ -1,10 +1,11 @@
 //! From a checked job graph to everything that its attempts share: plugins, connectors, the execution graph.
 
-use super::deploy::JobParts;
+use super::deploy::{BuildLoader, JobParts};
 use super::plugins::{Role, WasmProvider};
 use super::provider::OperatorProvider;
 use super::run::run_job;
-use crate::connectors::{ConnectorError, PluginSource, SinkConnector, sink_connector, source_connector};
+use crate::connectors::plugin_sink::PluginSource;
+use crate::connectors::{ConnectorError, SinkConnector, factory::sink_connector, factory::source_connector};
 use crate::graph::{ExecutionGraph, JobGraph, PluginFacts, Problem, SinkConnectorSpec, SinkSpec};
 use crate::job::{EventListener, JobOutcome, RunOptions, Runtime, StopSignal};
 use crate::state::SharedResources;
@@ -34,6 +35,11 @@ impl HostRuntime {
     /// The same with operators from elsewhere (native code in benches); sinks stay plugins or built in.
     pub fn with_operators(self, provider: Arc<dyn OperatorProvider>) -> Self {
         HostRuntime { provider, ..self }
+    }
+
+    fn load_build(&self) -> BuildLoader {
+        let wasm = Arc::clone(&self.wasm);
+        Arc::new(move |digest, bytes| wasm.load_stored(digest, bytes))
     }
 
     fn parts(&self, graph: JobGraph) -> Result<(JobParts, SinkFactory), Vec<Problem>> {
@@ -67,6 +73,7 @@ impl HostRuntime {
             plugin_bytes: self.wasm.builds(),
             resources: SharedResources::new(usize::try_from(graph.state.cache_bytes / 4).unwrap_or(usize::MAX)),
             provider: Arc::clone(&self.provider),
+            load_build: self.load_build(),
             graph,
             execution,
             sources,

@@ -296,6 +296,11 @@ impl JobRun {
             Ok(splits) => splits,
             Err(failure) => return Ok(Err(failure)),
         };
+        if let Some(manifest) = &newest {
+            if let Err(why) = self.load_committing_builds(manifest).await {
+                return Err(Box::new(self.cannot_restore(manifest.checkpoint_id().ok(), why).await));
+            }
+        }
         let (events, mut inbox) = unbounded_channel();
         let connectors = self.connectors.clone();
         let recovery = OutsideRecovery {
@@ -365,6 +370,17 @@ impl JobRun {
                 message: error.to_string(),
                 remedy: Remedy::Restart,
             })?;
+        }
+        Ok(())
+    }
+
+    /// A committable is ended by the build that made it, whatever the job file names now.
+    async fn load_committing_builds(&self, manifest: &Manifest) -> Result<(), String> {
+        let in_use = self.plugins_in_use();
+        let committables = manifest.sinks.values().flat_map(|sink| &sink.committables);
+        for digest in committables.filter_map(|one| one.plugin.as_ref()).filter(|digest| !in_use.contains(*digest)) {
+            let bytes = self.store.get_plugin(digest).await.map_err(|error| error.to_string())?;
+            (self.parts.load_build)(digest, bytes)?;
         }
         Ok(())
     }
@@ -462,7 +478,7 @@ impl JobRun {
             // Nobody listens once the attempt has ended.
             let _ = answers.send(Event::Log(answer));
         });
-        let keeper = LogKeeper::start(log, self.parts.graph.checkpoint.retain, self.plugins_in_use(), listener);
+        let keeper = LogKeeper::start(log, self.plugins_in_use(), listener);
         let setup = AttemptSetup {
             parts: Arc::clone(&self.parts),
             splits,

@@ -13,13 +13,12 @@ use weir_protocol::{CheckpointId, TransactionId};
 
 /// One sink in one subtask.
 pub struct SinkNode {
-    /// Index of the sink in the job graph.
-    sink: usize,
     name: String,
     task: SinkTask,
     /// sha256 of the plugin, for plugin sinks.
     plugin: Option<String>,
-    writer: Box<dyn SinkWriter>,
+    /// None after `close`.
+    writer: Option<Box<dyn SinkWriter>>,
     /// The transaction that writes go to; opened by the first record.
     open: Option<OpenTransaction>,
     /// Number of the next transaction.
@@ -36,7 +35,7 @@ impl SinkNode {
     /// Starts the sink's preparing thread. `name`: the sink's name in the job file.
     pub fn new(sink: usize, name: String, task: SinkTask, plugin: Option<String>, writer: Box<dyn SinkWriter>) -> Self {
         let preparer = Preparer::start(sink, &format!("{name}-{}", task.subtask));
-        SinkNode { sink, name, task, plugin, writer, open: None, next: 1, preparer }
+        SinkNode { name, task, plugin, writer: Some(writer), open: None, next: 1, preparer }
     }
 
     /// Writes a batch into the open transaction, which it opens if need be.
@@ -53,19 +52,19 @@ impl SinkNode {
                 number: self.next,
             };
             self.next += 1;
-            self.writer.begin(&id)?;
+            writer(&mut self.writer).begin(&id)?;
             self.open = Some(OpenTransaction { id, sources: Provenance::default() });
         }
         let open = self.open.as_mut().expect("opened above");
         open.sources.merge(&batch.provenance);
-        self.writer.write(&batch.records)
+        writer(&mut self.writer).write(&batch.records)
     }
 
     /// The barrier: prepares what is open. Its durable part runs beside the data path; the snapshot waits for it.
     pub fn prepare(&mut self, checkpoint: CheckpointId, end_of_input: bool, parts: &SnapshotParts) -> Result<(), ConnectorError> {
         let prepared = match self.open.take() {
             None => None,
-            Some(open) => self.writer.prepare(checkpoint, end_of_input)?.map(|step| PreparedStep {
+            Some(open) => writer(&mut self.writer).prepare(checkpoint, end_of_input)?.map(|step| PreparedStep {
                 id: open.id,
                 sources: open.sources,
                 plugin: self.plugin.clone(),
@@ -79,13 +78,17 @@ impl SinkNode {
 
     /// A clean end, after the last prepared transaction.
     pub fn close(&mut self) -> Result<(), ConnectorError> {
-        self.writer.close()
+        self.writer.take().map_or(Ok(()), SinkWriter::close)
     }
 
     /// These transactions are committed: later snapshots need not carry them.
     pub fn known_committed(&self, transactions: Vec<TransactionId>) {
         self.preparer.send(PreparerJob::KnownCommitted(transactions));
     }
+}
+
+fn writer(writer: &mut Option<Box<dyn SinkWriter>>) -> &mut dyn SinkWriter {
+    writer.as_deref_mut().expect("nothing is written after the end")
 }
 
 struct PreparedStep {
@@ -147,7 +150,10 @@ fn prepare_loop(sink: usize, queue: &Receiver<PreparerJob>) {
                         // The connector found that nothing was written.
                         Ok(None) => {}
                         Ok(Some(made)) => {
-                            ledger.prepared(checkpoint, id.clone());
+                            if ledger.prepared(checkpoint, id.clone()).is_err() {
+                                parts.fail(format!("{} prepared transactions wait for their commit: no more can be kept", bodies.len()));
+                                continue;
+                            }
                             let sources = sources.spans;
                             let (version, bytes) = (made.version, made.bytes);
                             bodies.insert(id.clone(), Committable { id, checkpoint, version, bytes, plugin, sources });
