@@ -2,7 +2,7 @@
 
 use crate::bindings::{Descriptor, types};
 use crate::driver::{BoundedPlugin, Instance, Plugin};
-use crate::host::{Grants, Host, Task};
+use crate::host::{Grants, Host, Level, Task};
 use std::cell::RefCell;
 
 /// Makes a type the operator that this crate exports. It must implement just one of [`Operator`](crate::Operator),
@@ -135,8 +135,14 @@ pub fn describe<T: Plugin<K>, K>() -> Descriptor {
     T::describe()
 }
 
+/// Sends the message of a panic to the host's log before the trap that it becomes: a trap itself says only where.
+pub fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| crate::log(Level::Error, &panic.to_string())));
+}
+
 /// See `operator.open`.
 pub fn start<T: Plugin<K>, K>(info: types::TaskInfo, config: &str) -> Result<(), types::Error> {
+    log_panics();
     let task = Task::new(info, Grants::default());
     keep(T::default().start(&task, config, Host::default()).map_err(crate::Error::into_wire)?);
     Ok(())
@@ -144,6 +150,7 @@ pub fn start<T: Plugin<K>, K>(info: types::TaskInfo, config: &str) -> Result<(),
 
 /// See `operator.open`; for an operator with calls at the end of its input.
 pub fn start_bounded<T: BoundedPlugin<K>, K>(info: types::TaskInfo, config: &str) -> Result<(), types::Error> {
+    log_panics();
     let task = Task::new(info, Grants::default());
     keep(T::default().start_bounded(&task, config, Host::default()).map_err(crate::Error::into_wire)?);
     Ok(())

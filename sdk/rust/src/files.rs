@@ -45,7 +45,7 @@ impl Files {
         self.folders.sync(&self.grant, path)
     }
 
-    /// Makes a folder and its parents. An existing one is no error.
+    /// Makes a folder and its parents, durably. An existing one is no error.
     pub fn mkdir(&self, path: &str) -> Result<(), String> {
         self.folders.mkdir(&self.grant, path)
     }

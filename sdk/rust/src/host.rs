@@ -5,7 +5,7 @@ use crate::files::Files;
 
 /// Handle to the host of this plugin.
 #[cfg(target_family = "wasm")]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Host;
 
 #[cfg(target_family = "wasm")]

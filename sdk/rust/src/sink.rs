@@ -122,6 +122,7 @@ impl From<AbortOutcome> for committer::AbortOutcome {
 /// What the exports call; one open writer and one open committer in a component.
 pub mod glue {
     use super::*;
+    use crate::export::log_panics;
 
     /// See `sink-writer.describe`.
     pub fn describe<W: SinkWriter>() -> writer::Descriptor {
@@ -134,6 +135,7 @@ pub mod glue {
 
     /// See `sink-writer.open`.
     pub fn open_writer<W: SinkWriter>(info: types::TaskInfo, config: &str) -> Result<W, types::Error> {
+        log_panics();
         let mut writer = W::default();
         writer.open(&Task::new(info, Grants::default()), config).map_err(Error::into_wire)?;
         Ok(writer)
@@ -156,6 +158,7 @@ pub mod glue {
 
     /// See `sink-committer.open`.
     pub fn open_committer<C: SinkCommitter>(job: &str, sink: &str, config: &str) -> Result<C, types::Error> {
+        log_panics();
         let mut committer = C::default();
         committer.open(job, sink, config, &Grants::default()).map_err(Error::into_wire)?;
         Ok(committer)

@@ -1,7 +1,7 @@
 //! Granted folders in memory that can lose power: what was not synced is then gone.
 //!
 //! Invariant: a crash keeps of a file the bytes at its last sync, and of a folder the entries at its last sync; a rename
-//! makes both folders durable, as the contract says.
+//! makes both folders durable, and mkdir what it made, as the contract says.
 
 use crate::files::Folders;
 use crate::host::Grants;
@@ -194,11 +194,15 @@ impl Folders for MemoryFolders {
         disk.enter(false, "mkdir", path)?;
         let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
         for end in ends {
-            if disk.find(grant, &path[..end])?.is_none() {
+            let path = &path[..end];
+            if disk.find(grant, path)?.is_none() {
                 let id = disk.add_folder();
-                let (entries, name) = disk.parent(grant, &path[..end])?;
+                let (entries, name) = disk.parent(grant, path)?;
                 entries.insert(name.to_owned(), id);
             }
+            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            let id = disk.find(grant, folder)?.expect("the folder is in it");
+            disk.make_durable(id);
         }
         Ok(())
     }
