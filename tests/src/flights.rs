@@ -22,6 +22,21 @@ pub fn example_lines(relative: &str) -> Vec<String> {
 /// One month of flights, 27,004 lines.
 pub const FLIGHTS: &str = "examples/flights/data/flights-2013-01.csv.gz";
 
+/// The weather of that month.
+pub const WEATHER: &str = "examples/flights-weather/data/weather-2013-01.csv.gz";
+
+/// Copies an example's job file into a scratch folder, without the rate that makes a demonstration last.
+///
+/// # Panics
+/// If there is no such example.
+pub fn unhurried_example(scratch: &Scratch, name: &str) -> PathBuf {
+    let folder = repository().join("examples").join(name);
+    let text = std::fs::read_to_string(folder.join("job.toml")).expect("the example has a job file");
+    let guests = repository().join("guests").display().to_string();
+    let lines = text.lines().filter(|line| !line.starts_with("rate")).map(|line| line.replace("../../guests", &guests));
+    scratch.write("job.toml", lines.map(|line| line + "\n").collect::<String>())
+}
+
 /// What a test varies.
 #[derive(Clone, Debug)]
 pub struct FlightsOptions {

@@ -35,6 +35,11 @@ pub fn weir_binary() -> PathBuf {
     path
 }
 
+/// Whether the long matrix is asked for (`make soak`).
+pub fn soak() -> bool {
+    std::env::var_os("WEIR_SOAK").is_some()
+}
+
 /// A small deterministic generator (SplitMix64), for seeded choices.
 #[derive(Clone, Debug)]
 pub struct Seeded(pub u64);

@@ -11,7 +11,7 @@ use crate::job::{EventListener, JobOutcome, RunOptions, Runtime, StopSignal};
 use crate::state::SharedResources;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use weir_plugin::{EngineConfig, PluginEngine};
 
 /// Makes sink connectors, also of sinks that have left the job file.
@@ -21,6 +21,44 @@ pub type SinkFactory = Arc<dyn Fn(&SinkSpec) -> Result<Arc<dyn SinkConnector>, C
 pub struct HostRuntime {
     wasm: Arc<WasmProvider>,
     provider: Arc<dyn OperatorProvider>,
+}
+
+/// A runtime that is made when a command first needs it: `weir --help` starts no engine.
+pub struct LazyRuntime {
+    cache: Option<PathBuf>,
+    made: OnceLock<Result<HostRuntime, Problem>>,
+}
+
+impl LazyRuntime {
+    /// See [`HostRuntime::new`].
+    pub fn new(cache: Option<PathBuf>) -> Self {
+        LazyRuntime { cache, made: OnceLock::new() }
+    }
+
+    fn get(&self) -> Result<&HostRuntime, Vec<Problem>> {
+        self.made.get_or_init(|| HostRuntime::new(self.cache.clone())).as_ref().map_err(|problem| vec![problem.clone()])
+    }
+}
+
+impl Runtime for LazyRuntime {
+    fn plugin_facts(&self, graph: &JobGraph) -> Result<BTreeMap<String, PluginFacts>, Vec<Problem>> {
+        self.get()?.plugin_facts(graph)
+    }
+
+    fn run(&self, graph: JobGraph, options: RunOptions, stop: StopSignal, events: EventListener) -> JobOutcome {
+        match self.get() {
+            Ok(runtime) => runtime.run(graph, options, stop, events),
+            Err(problems) => JobOutcome::Refused { problems },
+        }
+    }
+}
+
+/// Where compiled plugins are kept between runs: `$XDG_CACHE_HOME/weir/compiled`, else `~/.cache/weir/compiled`. None without
+/// a home: every start compiles.
+pub fn default_cache() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
+    Some(base.join("weir").join("compiled"))
 }
 
 impl HostRuntime {
