@@ -2,6 +2,7 @@
 
 pub mod channel;
 pub mod cli;
+pub mod clock;
 pub mod connectors;
 pub mod coordinator;
 pub mod crash;

@@ -3,12 +3,138 @@
 //! Format 1, JSON. `checksum` is the XXH3-128 of the document with an empty `checksum`, written compactly. Readers refuse
 //! another format, a wrong checksum, and unknown fields.
 
+use super::checksum::{is_checksum, of_unsealed, verify};
 use crate::connectors::SplitState;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use weir_protocol::log::CheckpointEntry;
+use weir_protocol::{CheckpointId, Lineage, ParseIdError, TransactionId};
 
 /// Version of the format that this build writes.
 pub const MANIFEST_FORMAT: u32 = 1;
+
+/// A manifest can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ManifestError {
+    /// Written by another version of Weir.
+    #[error("it has format {found}, and this version of weir reads format {MANIFEST_FORMAT} only: use the version that wrote it")]
+    Format {
+        /// Its format.
+        found: u32,
+    },
+    /// Its bytes are not those that were written.
+    #[error("it is damaged: {0}")]
+    Damaged(String),
+    /// Its bytes are what was written, but that is no manifest.
+    #[error("it is no valid manifest: {0}")]
+    Invalid(String),
+}
+
+impl From<ParseIdError> for ManifestError {
+    fn from(error: ParseIdError) -> Self {
+        ManifestError::Invalid(error.to_string())
+    }
+}
+
+impl Manifest {
+    /// Puts the checksum in, which makes it publishable. A manifest that is changed afterwards must be sealed again.
+    pub fn seal(mut self) -> Self {
+        self.checksum = self.own_checksum();
+        self
+    }
+
+    /// The document, compact.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("maps with text keys and finite numbers always have a JSON form")
+    }
+
+    /// Reads a document and checks it: version, checksum, fields, ids.
+    pub fn parse_and_verify(bytes: &[u8]) -> Result<Self, ManifestError> {
+        check_document(bytes)?;
+        let manifest: Manifest = serde_json::from_slice(bytes).map_err(|error| ManifestError::Invalid(error.to_string()))?;
+        manifest.entry()?;
+        Ok(manifest)
+    }
+
+    /// Its id.
+    pub fn checkpoint_id(&self) -> Result<CheckpointId, ParseIdError> {
+        self.id.parse()
+    }
+
+    /// The history that it belongs to.
+    pub fn lineage_id(&self) -> Result<Lineage, ParseIdError> {
+        self.lineage.parse()
+    }
+
+    /// What the job's log needs to know of it. Checks every id and digest on the way.
+    pub fn entry(&self) -> Result<CheckpointEntry, ManifestError> {
+        self.lineage_id()?;
+        let digest = u128::from_str_radix(&self.checksum, 16)
+            .ok()
+            .filter(|_| is_checksum(&self.checksum))
+            .ok_or_else(|| ManifestError::Invalid(format!("its checksum '{}' is not 32 hexadecimal digits", self.checksum)))?;
+        if let Some(file) = self.files().find(|file| !is_checksum(&file.checksum)) {
+            let message = format!("the checksum '{}' of {} is not 32 hexadecimal digits", file.checksum, file.name);
+            return Err(ManifestError::Invalid(message));
+        }
+        let committables = || self.sinks.values().flat_map(|sink| &sink.committables);
+        for committable in committables() {
+            committable.checkpoint.parse::<CheckpointId>()?;
+        }
+        Ok(CheckpointEntry {
+            id: self.checkpoint_id()?,
+            digest,
+            contains: committables().map(|one| one.id.parse()).collect::<Result<Vec<TransactionId>, _>>()?,
+            last: self.last,
+        })
+    }
+
+    /// Every state file that it refers to; one that several subtasks share comes several times.
+    pub fn files(&self) -> impl Iterator<Item = &FileManifest> {
+        self.operators.values().flat_map(|operator| &operator.subtasks).flat_map(SubtaskManifest::files)
+    }
+
+    /// Digests of the plugins that it needs: to run, and to commit what it contains.
+    pub fn plugins(&self) -> BTreeSet<&str> {
+        let committing = self.sinks.values().flat_map(|sink| &sink.committables).filter_map(|one| one.plugin.as_deref());
+        self.operators.values().map(|operator| operator.plugin.as_str()).chain(committing).collect()
+    }
+
+    /// Whether `checksum` is that of the present content.
+    pub(super) fn is_sealed(&self) -> bool {
+        self.checksum == self.own_checksum()
+    }
+
+    fn own_checksum(&self) -> String {
+        of_unsealed(&Manifest { checksum: String::new(), ..self.clone() }.to_bytes())
+    }
+}
+
+/// Checks version and checksum of a document.
+pub(super) fn check_document(bytes: &[u8]) -> Result<(), ManifestError> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        format: u32,
+    }
+    let sealed = verify(bytes);
+    match (serde_json::from_slice::<Versioned>(bytes), sealed) {
+        (Ok(Versioned { format: MANIFEST_FORMAT }), Ok(())) => Ok(()),
+        (Ok(Versioned { format }), Ok(())) => Err(ManifestError::Format { found: format }),
+        (Ok(Versioned { format: MANIFEST_FORMAT }), Err(error)) => Err(ManifestError::Damaged(error.to_string())),
+        // Another version may have another seal.
+        (Ok(Versioned { format }), Err(error)) => {
+            Err(ManifestError::Damaged(format!("{error}; or it is of another version of weir, format {format}")))
+        }
+        (Err(error), _) => Err(ManifestError::Damaged(error.to_string())),
+    }
+}
+
+impl SubtaskManifest {
+    /// Its state files: the base, then the deltas in order.
+    pub fn files(&self) -> impl Iterator<Item = &FileManifest> {
+        self.base.iter().chain(&self.deltas)
+    }
+}
 
 /// A completed checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

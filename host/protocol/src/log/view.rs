@@ -1,0 +1,164 @@
+//! What a listing of the log says: which checkpoints count, which is newest, where a resume begins.
+
+use super::{CheckpointEntry, Claim, ClaimFacts, LogEntry, Slot, Start};
+use crate::bounds::CLAIMS_REMEMBERED;
+use crate::{CheckpointId, Generation};
+use std::collections::BTreeMap;
+
+/// A listing, in slot order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LogView {
+    entries: BTreeMap<Slot, LogEntry>,
+    /// Every claim that is known: those listed, and those that listed ones remember.
+    claims: BTreeMap<Slot, Generation>,
+}
+
+/// A start that stands in the log and has no checkpoint after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StartInForce {
+    /// The newest claim that carries it.
+    pub slot: Slot,
+    /// Not `Newest`.
+    pub start: Start,
+    /// As the user allowed it.
+    pub allow_duplicates: bool,
+}
+
+impl LogView {
+    /// Of these entries.
+    pub fn new(entries: impl IntoIterator<Item = (Slot, LogEntry)>) -> Self {
+        let entries: BTreeMap<Slot, LogEntry> = entries.into_iter().collect();
+        let mut claims = BTreeMap::new();
+        for (slot, entry) in &entries {
+            if let Some(claim) = entry.as_claim() {
+                claims.extend(&claim.facts.claims);
+                claims.insert(*slot, claim.generation);
+            }
+        }
+        LogView { entries, claims }
+    }
+
+    /// Every entry, in slot order.
+    pub fn entries(&self) -> &BTreeMap<Slot, LogEntry> {
+        &self.entries
+    }
+
+    /// The highest slot that exists.
+    pub fn highest(&self) -> Option<Slot> {
+        self.entries.keys().next_back().copied()
+    }
+
+    /// Completed checkpoints that count, in slot order. One that stands after the claim of a newer generation does not (C7):
+    /// it landed late, in a slot that retention had emptied, and its publisher was fenced.
+    pub fn checkpoints(&self) -> impl DoubleEndedIterator<Item = (Slot, &CheckpointEntry)> {
+        self.entries.iter().filter_map(|(slot, entry)| {
+            let checkpoint = entry.as_checkpoint()?;
+            self.counts(*slot, checkpoint.id.generation()).then_some((*slot, checkpoint))
+        })
+    }
+
+    fn counts(&self, slot: Slot, generation: Generation) -> bool {
+        self.claims.range(..slot).all(|(_, claimed)| *claimed <= generation)
+    }
+
+    /// Ids of the checkpoints that count, in slot order.
+    pub fn checkpoint_ids(&self) -> Vec<CheckpointId> {
+        self.checkpoints().map(|(_, checkpoint)| checkpoint.id).collect()
+    }
+
+    /// The newest completed checkpoint that can be read, and where it stands.
+    pub fn newest(&self) -> Option<(Slot, &CheckpointEntry)> {
+        self.checkpoints().next_back()
+    }
+
+    /// The checkpoint of this id, and where it stands.
+    pub fn find(&self, id: CheckpointId) -> Option<(Slot, &CheckpointEntry)> {
+        self.checkpoints().find(|(_, checkpoint)| checkpoint.id == id)
+    }
+
+    /// The newest claim, and where it stands.
+    pub fn newest_claim(&self) -> Option<(Slot, &Claim)> {
+        self.entries.iter().rev().find_map(|(slot, entry)| Some((*slot, entry.as_claim()?)))
+    }
+
+    /// The `--fresh` or `--from` that a resume has to follow, because no checkpoint stands after it yet.
+    pub fn start_in_force(&self) -> Option<StartInForce> {
+        let (slot, claim) = self.newest_start()?;
+        let in_force = StartInForce { slot, start: claim.start, allow_duplicates: claim.allow_duplicates };
+        (self.newest_slot() < Some(slot)).then_some(in_force)
+    }
+
+    fn newest_start(&self) -> Option<(Slot, &Claim)> {
+        let claims = self.entries.iter().rev().filter_map(|(slot, entry)| Some((*slot, entry.as_claim()?)));
+        claims.into_iter().find(|(_, claim)| claim.start != Start::Newest)
+    }
+
+    fn newest_slot(&self) -> Option<Slot> {
+        self.newest().map(|(slot, _)| slot)
+    }
+
+    /// The final checkpoint, if the job has finished: `finished` stands after the last checkpoint and after the last claim
+    /// with a start.
+    pub fn finished(&self) -> Option<CheckpointId> {
+        let start = self.newest_start().map(|(slot, _)| slot);
+        self.entries.iter().rev().find_map(|(slot, entry)| match entry {
+            LogEntry::Finished { id, .. } if Some(*slot) > self.newest_slot() && Some(*slot) > start => Some(*id),
+            LogEntry::Finished { .. }
+            | LogEntry::Claim(_)
+            | LogEntry::Checkpoint(_)
+            | LogEntry::Tombstone { .. }
+            | LogEntry::Unreadable { .. }
+            | LogEntry::Foreign { .. } => None,
+        })
+    }
+
+    /// The newest entry that can't be read and that may be a checkpoint newer than all that can.
+    pub fn unreadable_newest(&self) -> Option<(Slot, &str)> {
+        self.entries.iter().rev().find_map(|(slot, entry)| match entry {
+            LogEntry::Unreadable { reason } if Some(*slot) > self.newest_slot() => Some((*slot, reason.as_str())),
+            LogEntry::Unreadable { .. }
+            | LogEntry::Claim(_)
+            | LogEntry::Checkpoint(_)
+            | LogEntry::Tombstone { .. }
+            | LogEntry::Finished { .. }
+            | LogEntry::Foreign { .. } => None,
+        })
+    }
+
+    /// The first entry of another job.
+    pub fn foreign(&self) -> Option<(Slot, &str)> {
+        self.entries.iter().find_map(|(slot, entry)| match entry {
+            LogEntry::Foreign { job } => Some((*slot, job.as_str())),
+            LogEntry::Claim(_)
+            | LogEntry::Checkpoint(_)
+            | LogEntry::Tombstone { .. }
+            | LogEntry::Finished { .. }
+            | LogEntry::Unreadable { .. } => None,
+        })
+    }
+
+    /// A generation above every one claimed (C5). An entry that can't be read may be a claim, so each counts as one.
+    pub fn next_generation(&self) -> Generation {
+        let listed = self.entries.values().filter_map(LogEntry::generation);
+        let highest = listed.chain(self.claims.values().copied()).max().unwrap_or_default();
+        let hidden = self.entries.values().filter(|entry| matches!(entry, LogEntry::Unreadable { .. })).count();
+        let hidden = u32::try_from(hidden).expect("a log has fewer than 2³² entries");
+        Generation(highest.0.checked_add(hidden + 1).expect("C5: generations are used up"))
+    }
+
+    /// All that the claims of this log say may exist outside. The claims in it are those that a later reader may need: the
+    /// last one below the oldest checkpoint that counts, and all above.
+    pub fn facts(&self) -> ClaimFacts {
+        let mut facts = ClaimFacts::default();
+        for claim in self.entries.values().filter_map(LogEntry::as_claim) {
+            facts.merge(&claim.facts);
+        }
+        let oldest = self.checkpoints().next().map_or(Slot(0), |(slot, _)| slot);
+        let below = self.claims.range(..oldest).next_back().map_or(Slot(0), |(slot, _)| *slot);
+        facts.claims = self.claims.range(below..).map(|(slot, generation)| (*slot, *generation)).collect();
+        while facts.claims.len() > CLAIMS_REMEMBERED {
+            facts.claims.pop_first();
+        }
+        facts
+    }
+}
