@@ -88,6 +88,11 @@ impl StopHandle {
         *self.sender.borrow()
     }
 
+    /// What is asked for now.
+    pub fn requested(&self) -> StopRequest {
+        *self.sender.borrow()
+    }
+
     /// One more wish of the user to stop: the first suspends, every later one stops now.
     pub fn escalate(&self) -> StopRequest {
         let next = match *self.sender.borrow() {

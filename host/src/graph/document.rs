@@ -363,7 +363,7 @@ pub(super) fn quote(text: &str) -> String {
 }
 
 /// "did you mean …", if something is near, and what is known.
-pub(super) fn suggestion(word: &str, known: &[&str]) -> String {
+pub(crate) fn suggestion(word: &str, known: &[&str]) -> String {
     let near = known
         .iter()
         .map(|candidate| (strsim::damerau_levenshtein(word, candidate), *candidate))

@@ -23,6 +23,7 @@ pub use document::Setting;
 pub use execution::{ExecutionGraph, PluginFacts};
 pub use job_graph::*;
 pub use problem::Problem;
+pub(crate) use document::suggestion;
 
 #[cfg(test)]
 mod derive_tests;
