@@ -252,7 +252,7 @@ fn unknown_keys_are_refused_with_the_nearest_known_one() {
     );
     refused(
         &changed("path = \"out\"", "path = \"out\"\nzzz = 1"),
-        &["job.toml:20:1: [[sink]] out: unknown key 'zzz'; it can be 'partition', 'from', 'name', 'connector', 'parallelism', 'guarantee' or 'path'"],
+        &["job.toml:20:1: [[sink]] out: unknown key 'zzz'; it can be 'name', 'connector', 'parallelism', 'guarantee', 'path', 'partition' or 'from'"],
     );
 }
 

@@ -141,9 +141,9 @@ pub(super) fn operator(mut section: Section<'_, '_>, defaults: &NodeDefaults<'_>
 pub(super) fn sink(mut section: Section<'_, '_>, index: usize, defaults: &NodeDefaults<'_>) -> SinkSpec {
     // The dead-letter sink has the operators with that policy as its inputs; it may have others.
     let needs_input = defaults.dead_letter != Some(index);
+    let parts = sink_parts(&mut section, defaults.parallelism, defaults.folder);
     let inputs = edges::inputs(&mut section, defaults.names, needs_input);
     check_repeated_input(&section, &inputs);
-    let parts = sink_parts(&mut section, defaults.parallelism, defaults.folder);
     finish_sink(section, parts, inputs)
 }
 

@@ -1,0 +1,176 @@
+//! The command line as clap reads it, with the help that it gives.
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use weir_protocol::CheckpointId;
+
+const AFTER_HELP: &str = "\
+Examples:
+  weir check job.toml                   what would run, with every default and why
+  weir run job.toml                     run it here; Ctrl-C stops it cleanly
+  weir run job.toml                     the same again: resumes where it stopped
+  weir run job.toml --fresh             start over (see 'weir run --help')
+  weir checkpoint list job.toml         what is stored, newest first
+
+Exit codes:
+  0  finished, or stopped cleanly
+  1  the job failed for good; the last line says why, where, and what to do
+  2  refused before start: bad command line, bad job file, bad plugin, failed check
+  3  commit lost or unknown: transactions and source ranges are named
+  4  this checkpoint can't be restored here
+  5  another process has taken this job over
+  130  stopped at once by a second Ctrl-C, without a final checkpoint
+
+Logs go to stderr, results to stdout. WEIR_LOG sets the log filter (WEIR_LOG=debug), NO_COLOR takes the colours off.";
+
+const RUN_HELP: &str = "\
+Runs the job in this process until its input ends, it is stopped, or it fails for good.
+
+Without --fresh or --from it RESUMES from the newest completed checkpoint in the data folder, if there is one, and says \
+so. Output that was committed stays committed; nothing is written twice.
+
+Ctrl-C (or SIGTERM) takes a final checkpoint, commits it, and exits with 0: run it again to go on. A second Ctrl-C stops \
+at once; the next run then resumes from the last completed checkpoint, which is just as safe, and a little further back.";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  weir run job.toml
+  weir run job.toml --data /fast/disk/flights
+  weir run job.toml --fresh --allow-duplicates
+  weir run job.toml --from 3-17 --json > result.json";
+
+const CHECK_HELP: &str = "\
+Tells everything that can be known before running: the job with every default filled in and why, what its plugins \
+declare, how it is split into threads, and what each path from a source to a sink guarantees. Nothing is written and \
+nothing runs. All problems are listed together.
+
+The output is itself a job file (what is not a setting stands in comments).";
+
+/// Runs dataflow jobs whose operators are WebAssembly components, with exactly-once output.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, after_help = AFTER_HELP, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
+pub(super) struct Args {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Clone, Debug, ClapArgs)]
+pub(super) struct Common {
+    /// Give the result as JSON on stdout.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Only warnings and errors on stderr, no progress.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// More on stderr; twice for everything.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Run a job in this process; resumes where it stopped.
+    #[command(long_about = RUN_HELP, after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// Tell everything that can be known of a job before running it.
+    #[command(long_about = CHECK_HELP)]
+    Check(JobArgs),
+    /// Look at and tidy the stored checkpoints of a job.
+    #[command(subcommand)]
+    Checkpoint(CheckpointCommand),
+    /// A command that this version does not have, or nobody knows.
+    #[command(external_subcommand)]
+    Other(Vec<OsString>),
+}
+
+/// Which job.
+#[derive(Clone, Debug, ClapArgs)]
+pub(super) struct JobArgs {
+    /// The job file (TOML).
+    #[arg(value_name = "JOB")]
+    pub job: PathBuf,
+    /// The data folder [default: .weir/<job name> beside the job file].
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    pub job: JobArgs,
+    /// Start over from the beginning, with empty state. What the newest checkpoint holds is committed first. Refused where
+    /// committed output would be written again.
+    #[arg(long, conflicts_with = "from")]
+    pub fresh: bool,
+    /// Start at this checkpoint, as 'weir checkpoint list' shows it. What the newest one holds is committed first. Refused
+    /// where committed output would be written again.
+    #[arg(long, value_name = "ID")]
+    pub from: Option<CheckpointId>,
+    /// Let --fresh and --from write committed output again, and a first start write into a folder that holds output.
+    #[arg(long)]
+    pub allow_duplicates: bool,
+    #[command(flatten)]
+    pub later: LaterRunArgs,
+}
+
+/// Options that a later version will know: refused by name, never ignored.
+#[derive(Clone, Debug, ClapArgs)]
+pub(super) struct LaterRunArgs {
+    #[arg(long, hide = true)]
+    profile: bool,
+    #[arg(long, hide = true, num_args = 0..=1, value_name = "SOCKET", default_missing_value = "")]
+    control: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    take_over: bool,
+}
+
+impl LaterRunArgs {
+    /// The first one given.
+    pub fn given(&self) -> Option<&'static str> {
+        let given = [("--profile", self.profile), ("--control", self.control.is_some()), ("--take-over", self.take_over)];
+        given.iter().find(|(_, given)| *given).map(|(name, _)| *name)
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum CheckpointCommand {
+    /// List the completed checkpoints, newest first.
+    List(JobArgs),
+    /// Show one checkpoint: sources and positions, state files, transactions.
+    #[command(allow_missing_positional = true)]
+    Show(ShowArgs),
+    /// Check that every file that a checkpoint needs is there and whole, and that nothing else is stored.
+    Fsck(JobArgs),
+    /// Delete what no retained checkpoint needs. Refused while the job runs.
+    Gc(JobArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct ShowArgs {
+    /// The checkpoint, as '3-17' [default: the newest].
+    #[arg(value_name = "ID")]
+    pub id: Option<CheckpointId>,
+    /// The job file (TOML).
+    #[arg(value_name = "JOB", required = true)]
+    pub job: PathBuf,
+    /// The data folder [default: .weir/<job name> beside the job file].
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+}
+
+impl ShowArgs {
+    /// Which job.
+    pub fn job(&self) -> JobArgs {
+        JobArgs { job: self.job.clone(), data: self.data.clone() }
+    }
+}
+
+/// Commands that a later version will know.
+pub(super) const LATER_COMMANDS: &[&str] = &["new", "build", "test", "serve", "submit", "list", "stop", "savepoint", "swap", "txn", "drill"];
+
+/// Commands of this version.
+pub(super) const COMMANDS: &[&str] = &["run", "check", "checkpoint", "help"];

@@ -1,0 +1,132 @@
+//! `weir check`: tells everything that can be known of a job before it runs. The output is a job file again.
+
+use super::args::{Common, JobArgs};
+use super::exit::Exit;
+use super::main::{load, refuse};
+use super::output::Output;
+use crate::connectors::Guarantee;
+use crate::graph::describe::Description;
+use crate::graph::{ExecutionGraph, Problem, Setting};
+use crate::job::Runtime;
+
+/// Columns before a comment.
+const COMMENT_COLUMN: usize = 44;
+
+/// Runs the command.
+pub(super) fn check(args: &JobArgs, common: &Common, runtime: &dyn Runtime, output: &mut Output<'_>) -> Exit {
+    let description = match describe(args, runtime) {
+        Ok(description) => description,
+        Err(problems) => return refuse(&problems, common, output),
+    };
+    if common.json {
+        output.json(&serde_json::to_value(&description).expect("a description is plain data with text keys"));
+    } else {
+        for line in render(&description, &args.job.display().to_string()) {
+            output.result(line);
+        }
+    }
+    Exit::Success
+}
+
+fn describe(args: &JobArgs, runtime: &dyn Runtime) -> Result<Description, Vec<Problem>> {
+    let graph = load(args)?;
+    let facts = runtime.plugin_facts(&graph)?;
+    let execution = ExecutionGraph::derive(&graph, &facts)?;
+    Ok(Description::of(&graph, &facts, &execution))
+}
+
+fn render(description: &Description, file: &str) -> Vec<String> {
+    let mut lines = vec![format!("# {file} with every default filled in. It is right, and can run.")];
+    settings(&description.settings, &mut lines);
+    let mut part = |title: &str, entries: Vec<String>| {
+        if !entries.is_empty() {
+            lines.extend([String::new(), format!("# {title}")]);
+            lines.extend(entries.into_iter().map(|entry| format!("#   {entry}")));
+        }
+    };
+    part("Plugins", plugins(description));
+    part("Threads: chains of nodes, times their parallelism", stages(description));
+    part("Edges: how records are spread", edges(description));
+    part("Guarantees: what each path from a source to a sink gives", paths(description));
+    part("Note", description.notes.clone());
+    lines
+}
+
+/// The settings as TOML, each section once; what has no value as a comment.
+fn settings(settings: &[Setting], lines: &mut Vec<String>) {
+    let mut section = "";
+    for setting in settings {
+        if setting.section != section {
+            section = &setting.section;
+            lines.extend([String::new(), header(section).to_owned()]);
+        }
+        lines.push(setting_line(setting));
+    }
+}
+
+/// `[[operator]]` of `[[operator]] parse`: the name follows as a key.
+fn header(section: &str) -> &str {
+    section.split(' ').next().unwrap_or(section)
+}
+
+fn setting_line(setting: &Setting) -> String {
+    let Setting { key, value, default, .. } = setting;
+    match default {
+        None => format!("{key} = {value}"),
+        Some(why) if value.is_empty() => format!("# {key}: {why}"),
+        Some(why) => {
+            let assignment = format!("{key} = {value}");
+            format!("{assignment:COMMENT_COLUMN$}# default: {why}")
+        }
+    }
+}
+
+fn plugins(description: &Description) -> Vec<String> {
+    let mut lines = Vec::new();
+    for plugin in &description.plugins {
+        lines.push(format!("{}: sha256 {}", plugin.operator, plugin.sha256));
+        let mut facts = Vec::new();
+        if !plugin.states.is_empty() {
+            facts.push(format!("keyed state: {}", plugin.states.join(", ")));
+        }
+        if !plugin.side_outputs.is_empty() {
+            facts.push(format!("side outputs: {}", plugin.side_outputs.join(", ")));
+        }
+        if plugin.end_of_input {
+            facts.push("is told of the end of its input".to_owned());
+        }
+        lines.extend(facts.into_iter().map(|fact| format!("  {fact}")));
+    }
+    lines
+}
+
+fn stages(description: &Description) -> Vec<String> {
+    let width = description.stages.iter().map(|stage| stage.name.chars().count()).max().unwrap_or(0);
+    description.stages.iter().map(|stage| format!("{:width$}  ×{}", stage.name, stage.parallelism)).collect()
+}
+
+fn edges(description: &Description) -> Vec<String> {
+    let ends: Vec<String> = description.edges.iter().map(|edge| format!("{} → {}", edge.from, edge.to)).collect();
+    let width = ends.iter().map(|end| end.chars().count()).max().unwrap_or(0);
+    ends.iter().zip(&description.edges).map(|(end, edge)| format!("{end:width$}  {:9}  {}", edge.partition, edge.why)).collect()
+}
+
+fn paths(description: &Description) -> Vec<String> {
+    let mut lines = Vec::new();
+    for path in &description.paths {
+        let mut nodes = vec![path.source.as_str()];
+        nodes.extend(path.operators.iter().map(String::as_str));
+        nodes.push(&path.sink);
+        lines.push(format!("{}: {}", nodes.join(" → "), word(path.guarantee)));
+        lines.extend(path.why.iter().map(|why| format!("  {why}")));
+    }
+    lines
+}
+
+fn word(guarantee: Guarantee) -> &'static str {
+    match guarantee {
+        Guarantee::None => "none",
+        Guarantee::AtLeastOnce => "at-least-once",
+        Guarantee::ExactlyOnce => "exactly-once",
+    }
+}

@@ -1,0 +1,116 @@
+//! `weir run`: runs a job in this process and tells how it ended.
+
+use super::args::{Common, RunArgs};
+use super::exit::Exit;
+use super::main::{data_folder, load, refuse};
+use super::output::Output;
+use super::progress::{Display, Reporter};
+use super::{json, logging, signals};
+use crate::crash;
+use crate::graph::{JobGraph, Problem};
+use crate::job::{JobOutcome, LostTransaction, RunOptions, Runtime, StartMode, stop_pair};
+use indicatif::MultiProgress;
+use std::io::{self, IsTerminal};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Runs the command.
+pub(super) fn run(args: &RunArgs, common: &Common, runtime: &dyn Runtime, live: &MultiProgress, output: &mut Output<'_>) -> Exit {
+    let (graph, options) = match prepare(args) {
+        Ok(prepared) => prepared,
+        Err(problems) => return refuse(&problems, common, output),
+    };
+    let job = graph.name.clone();
+    let (handle, signal) = stop_pair();
+    if let Err(error) = signals::listen(handle) {
+        let next = "without them Ctrl-C could not stop the job cleanly; raise the limit on threads or open files";
+        return refuse(&[Problem::new("signals", format!("can't listen for SIGINT and SIGTERM: {error}"), next)], common, output);
+    }
+    let reporter = Arc::new(Mutex::new(Reporter::new(display(common), live.clone())));
+    let hears = Arc::clone(&reporter);
+    // A listener that panicked has shown less than it should: no reason to stop a job.
+    let listener = Arc::new(move |event| hears.lock().unwrap_or_else(PoisonError::into_inner).hear(event));
+    let outcome = runtime.run(graph, options, signal, listener);
+
+    let mut reporter = reporter.lock().unwrap_or_else(PoisonError::into_inner);
+    reporter.finish();
+    if common.json {
+        output.json(&json::outcome(&job, &outcome, reporter.last()));
+    }
+    tell(&job, &outcome, common.json, output);
+    Exit::of(&outcome)
+}
+
+fn prepare(args: &RunArgs) -> Result<(JobGraph, RunOptions), Vec<Problem>> {
+    if let Some(option) = args.later.given() {
+        return Err(vec![Problem::new(format!("weir run {option}"), "not in this version", "leave it out")]);
+    }
+    crash::arm_from_env().map_err(|error| vec![Problem::new("environment", error, "unset it to run undisturbed")])?;
+    let graph = load(&args.job)?;
+    let data = data_folder(&args.job, &graph)?;
+    let mode = match (args.fresh, args.from) {
+        (true, _) => StartMode::Fresh,
+        (false, Some(checkpoint)) => StartMode::From(checkpoint),
+        (false, None) => StartMode::Resume,
+    };
+    Ok((graph, RunOptions { data, mode, allow_duplicates: args.allow_duplicates }))
+}
+
+fn display(common: &Common) -> Display {
+    match (common.quiet, io::stderr().is_terminal()) {
+        (true, _) => Display::Silent,
+        (false, true) => Display::Live { colours: logging::colours() },
+        (false, false) => Display::Log,
+    }
+}
+
+/// Says how it ended: success on stdout (unless JSON stands there), everything else on stderr, its last line the most
+/// useful one.
+pub(super) fn tell(job: &str, outcome: &JobOutcome, json: bool, output: &mut Output<'_>) {
+    let mut success = |line: String| if json { output.say(line) } else { output.result(line) };
+    match outcome {
+        JobOutcome::Finished { checkpoint } => {
+            success(format!("job '{job}' has finished: all input is processed and committed, final checkpoint {checkpoint}"));
+        }
+        JobOutcome::AlreadyFinished { checkpoint } => success(format!(
+            "job '{job}' had finished before, with checkpoint {checkpoint}: nothing to do (--fresh starts over, another --data starts apart)"
+        )),
+        JobOutcome::Suspended { checkpoint } => {
+            success(format!("job '{job}' is stopped: all output up to checkpoint {checkpoint} is committed; the next run goes on from there"));
+        }
+        JobOutcome::Stopped { resumes_from } => {
+            let from = resumes_from.map_or_else(|| "the beginning".to_owned(), |checkpoint| format!("checkpoint {checkpoint}"));
+            output.say(format!("job '{job}' was stopped at once, without a final checkpoint; the next run goes on from {from}"));
+        }
+        JobOutcome::Failed(failure) => {
+            output.say(format!("error: job '{job}' failed for good: {}: {}; {}", failure.place, failure.why, failure.next));
+        }
+        JobOutcome::Refused { problems } => output.problems(problems),
+        JobOutcome::CommitLost { transactions } => tell_lost(job, transactions, output),
+        JobOutcome::CannotRestore { checkpoint, why, older } => {
+            let which = checkpoint.map_or_else(|| "the job's log".to_owned(), |checkpoint| format!("checkpoint {checkpoint}"));
+            output.say(format!("error: {which} of job '{job}' can't be restored here: {why}"));
+            output.say(match older {
+                Some(older) => format!("checkpoint {older} can be: weir run … --from {older} (what was committed since would be written again)"),
+                None => "no older checkpoint can be restored either: mend the cause, or start over with --fresh".to_owned(),
+            });
+        }
+        JobOutcome::Fenced { by } => output.say(format!(
+            "error: another process has taken job '{job}' over ({by}); this one committed nothing after that. Let only one of them run"
+        )),
+    }
+}
+
+fn tell_lost(job: &str, transactions: &[LostTransaction], output: &mut Output<'_>) {
+    for lost in transactions {
+        let fate = if lost.certain { "is lost" } else { "has an unknown fate" };
+        output.say(format!("error: transaction {} of sink '{}' {fate}: {}", lost.id, lost.id.sink, lost.why));
+        for range in &lost.sources {
+            output.say(format!("       records of source '{}', {}, positions {} to {}", range.source, range.split, range.first, range.last));
+        }
+    }
+    output.say(format!(
+        "error: job '{job}' stopped: {} transaction(s) were prepared and are not known to be committed. Nothing was skipped \
+         silently: mend the cause and run again, or write the ranges above anew",
+        transactions.len()
+    ));
+}
