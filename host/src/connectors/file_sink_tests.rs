@@ -187,6 +187,20 @@ fn an_abort_that_was_cut_short_is_finished_and_never_commits() {
 }
 
 #[test]
+fn an_abort_removes_the_marker_before_the_staged_file() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let what = prepared(folder.path(), 1, &["a"]);
+    let staging = connector(folder.path()).staging;
+    // A folder in the place of the staged file can't be removed: the abort stops where a crash might.
+    fs::remove_file(staging.staged(&what.id)).expect("remove");
+    fs::create_dir(staging.staged(&what.id)).expect("create");
+    let answers = committer(folder.path(), 2).abort(&[what.id.clone()]);
+    assert!(matches!(&answers[..], [AbortAnswer::Retryable(why)] if why.contains("cannot remove")), "{answers:?}");
+    assert!(!staging.marker(&what.id).exists(), "alone, it would say: committed");
+    assert!(staging.staged(&what.id).exists());
+}
+
+#[test]
 fn a_writer_that_was_taken_over_leaves_no_marker() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let mut stalled = writer(folder.path(), 0);
