@@ -38,23 +38,52 @@ pub fn u32_at(packed: &[u8], i: usize) -> u32 {
 }
 
 /// Checks that `index` holds `entries` ascending offsets that end at `length`.
+///
+/// Two passes: the first says only whether, without a branch, so that the compiler makes it wide; the second, on a fault,
+/// says where.
 pub(crate) fn check_index(what: &str, index: &[u8], entries: usize, length: usize) -> Result<(), Malformed> {
-    if index.len() != entries * 4 {
+    if entries == 0 || index.len() != entries * 4 {
         return Err(Malformed(format!("{what}: the index has {} bytes, {} were expected", index.len(), entries * 4)));
     }
-    let mut before = 0u32;
-    for (i, offset) in index.chunks_exact(4).enumerate() {
-        let offset = u32::from_le_bytes(offset.try_into().expect("chunks of four"));
-        if i == 0 && offset != 0 {
-            return Err(Malformed(format!("{what}: the first offset is {offset}, not 0")));
-        }
-        if offset < before {
-            return Err(Malformed(format!("{what}: offset {i} is {offset}, below the one before it, {before}")));
-        }
-        before = offset;
+    let mut falls = false;
+    for (before, after) in index.chunks_exact(4).zip(index[4..].chunks_exact(4)) {
+        falls |= u32_at(after, 0) < u32_at(before, 0);
     }
-    if before as usize != length {
-        return Err(Malformed(format!("{what}: the last offset is {before}, but there are {length} bytes of data")));
+    if falls || u32_at(index, 0) != 0 || u32_at(index, entries - 1) as usize != length {
+        return Err(index_fault(what, index, entries, length));
+    }
+    Ok(())
+}
+
+/// What is wrong with an index that failed the check.
+#[cold]
+fn index_fault(what: &str, index: &[u8], entries: usize, length: usize) -> Malformed {
+    if u32_at(index, 0) != 0 {
+        return Malformed(format!("{what}: the first offset is {}, not 0", u32_at(index, 0)));
+    }
+    for i in 1..entries {
+        let (before, offset) = (u32_at(index, i - 1), u32_at(index, i));
+        if offset < before {
+            return Malformed(format!("{what}: offset {i} is {offset}, below the one before it, {before}"));
+        }
+    }
+    let last = u32_at(index, entries - 1);
+    Malformed(format!("{what}: the last offset is {last}, but there are {length} bytes of data"))
+}
+
+/// Checks that `aux` is empty or a row of blocks (tag u16, length u32, bytes) that ends where it says.
+fn check_aux(aux: &[u8]) -> Result<(), Malformed> {
+    let mut rest = aux;
+    while !rest.is_empty() {
+        let at = aux.len() - rest.len();
+        let Some((head, body)) = rest.split_at_checked(6) else {
+            return Err(Malformed(format!("batch: aux ends inside the head of the block at {at}")));
+        };
+        let length = u32_at(&head[2..], 0);
+        let Some((_, next)) = body.split_at_checked(length as usize) else {
+            return Err(Malformed(format!("batch: the aux block at {at} says {length} bytes, {} are left", body.len())));
+        };
+        rest = next;
     }
     Ok(())
 }
@@ -75,6 +104,7 @@ impl RecordBatch {
     /// Takes foreign columns over, after checking the invariants.
     pub fn from_parts(count: u32, data: Vec<u8>, index: Vec<u8>, times: Vec<u8>, aux: Vec<u8>) -> Result<Self, Malformed> {
         let n = count as usize;
+        check_aux(&aux)?;
         // An empty output needs no index: guests may leave it out.
         if n == 0 && index.is_empty() && data.is_empty() && times.is_empty() {
             return Ok(RecordBatch { aux, ..RecordBatch::new() });
@@ -162,6 +192,19 @@ impl RecordBatch {
     /// Extension blocks, passed through.
     pub fn aux(&self) -> &[u8] {
         &self.aux
+    }
+
+    /// Appends all records of another batch; `aux` blocks are not appended.
+    ///
+    /// # Panics
+    /// If `data` would pass 4 GiB; writers cut batches long before.
+    pub fn append(&mut self, other: &RecordBatch) {
+        let base = u32::try_from(self.data.len()).expect("a batch stays far below 4 GiB");
+        u32::try_from(self.data.len() + other.data.len()).expect("a batch stays far below 4 GiB");
+        self.data.extend_from_slice(&other.data);
+        self.index.extend(other.index[4..].chunks_exact(4).flat_map(|offset| (u32_at(offset, 0) + base).to_le_bytes()));
+        self.times.extend_from_slice(&other.times);
+        self.count += other.count;
     }
 
     /// Forgets all records and keeps the memory.
@@ -268,6 +311,11 @@ impl Column {
         &self.index
     }
 
+    /// Data and offsets, for who sends them on.
+    pub fn into_parts(self) -> (Vec<u8>, Vec<u8>) {
+        (self.data, self.index)
+    }
+
     /// Forgets all strings and keeps the memory.
     pub fn clear(&mut self) {
         self.data.clear();
@@ -312,10 +360,16 @@ impl Cells {
         if column.len() != ops.len() {
             return Err(Malformed(format!("cells: {} operations for {} values", ops.len(), column.len())));
         }
-        if let Some(op) = ops.iter().find(|&&op| op > 2) {
-            return Err(Malformed(format!("cells: operation {op} is none of 0, 1, 2")));
+        let cells = Cells { ops, column };
+        for (i, &op) in cells.ops.iter().enumerate() {
+            match op {
+                1 => {}
+                0 | 2 if cells.column.get(i).is_empty() => {}
+                0 | 2 => return Err(Malformed(format!("cells: cell {i} has operation {op}, which takes no value, and a value"))),
+                _ => return Err(Malformed(format!("cells: operation {op} is none of 0, 1, 2"))),
+            }
         }
-        Ok(Cells { ops, column })
+        Ok(cells)
     }
 
     /// Appends a present value.
@@ -380,6 +434,11 @@ impl Cells {
     /// The values as a column.
     pub fn column(&self) -> &Column {
         &self.column
+    }
+
+    /// Operations and values, for who sends them on.
+    pub fn into_parts(self) -> (Vec<u8>, Column) {
+        (self.ops, self.column)
     }
 
     /// Forgets all cells and keeps the memory.

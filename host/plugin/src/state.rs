@@ -84,7 +84,8 @@ impl std::error::Error for StateError {}
 /// Keyed state of one stateful operator and subtask.
 ///
 /// The pair `prefetch` and `apply` is the hot path: one call each per batch. Between the two, a backend may keep where the
-/// cells lie; any other mutating call in between is the caller's bug.
+/// cells lie; any other mutating call in between is the caller's bug. `get_many` changes nothing and may come in between;
+/// `apply` need not come at all (the call failed, or changed nothing).
 pub trait KeyedStateBackend: Send {
     /// Reads the values of `states` for `keys`; `out` gets one [`Cells`] for each state, one cell for each key, in order.
     fn prefetch(&mut self, keys: Keys<'_>, states: &[StateId], out: &mut Vec<Cells>) -> Result<(), StateError>;
@@ -163,6 +164,26 @@ impl KeyGrouping {
             };
             self.key_of.extend_from_slice(&distinct.to_le_bytes());
         }
+    }
+
+    /// Index of `key` among the distinct keys of `batch`, which must be the one that was grouped last.
+    pub fn find(&self, batch: &RecordBatch, key: &[u8]) -> Option<u32> {
+        if self.spans.is_empty() {
+            return None;
+        }
+        let mask = self.slots.len() - 1;
+        let hash = key_hash(key);
+        let mut at = hash as usize & mask;
+        // Ends: at most half of the slots carry the stamp.
+        while self.slots[at].2 == self.stamp {
+            let (slot_hash, distinct, _) = self.slots[at];
+            let (start, end) = self.spans[distinct as usize];
+            if slot_hash == hash && &batch.data()[start as usize..end as usize] == key {
+                return Some(distinct);
+            }
+            at = (at + 1) & mask;
+        }
+        None
     }
 
     /// The distinct keys of `batch`, which must be the one that was grouped last.

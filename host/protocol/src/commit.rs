@@ -13,7 +13,11 @@ pub mod coordinator;
 mod events;
 mod lane;
 pub mod ledger;
+#[cfg(test)]
+mod ledger_tests;
 mod recovering;
+#[cfg(test)]
+mod tests;
 
 pub use coordinator::CommitCoordinator;
 pub use ledger::WriterLedger;

@@ -8,9 +8,27 @@
 //! - C5: ids are never used again.
 //! - C6: checkpoints under way are at most `max_concurrent`.
 
+mod advance;
+mod decide;
 mod events;
 mod machine;
+mod pending;
 mod permit;
+
+#[cfg(test)]
+mod bound_tests;
+#[cfg(test)]
+mod hole_tests;
+#[cfg(test)]
+mod mutant_tests;
+#[cfg(test)]
+mod random_tests;
+#[cfg(test)]
+mod random_world;
+#[cfg(test)]
+mod script;
+#[cfg(test)]
+mod tests;
 
 pub use events::{
     AbortReason, AckOutcome, CheckpointKind, Committable, CompletedCheckpoint, CoordEffect, CoordEvent, CoordinatorConfig,

@@ -17,4 +17,7 @@ pub mod restart;
 pub mod shared;
 pub mod trigger;
 
+#[cfg(test)]
+mod testkit;
+
 pub use ids::{ChannelIndex, CheckpointId, Generation, Lineage, ParseIdError, SubtaskIndex, TransactionId};

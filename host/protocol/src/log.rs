@@ -15,10 +15,12 @@ pub mod claimant;
 mod entry;
 pub mod publisher;
 pub mod retention;
+#[cfg(test)]
+pub(crate) mod tests;
 mod view;
 
 pub use claimant::Claimant;
 pub use entry::{CheckpointEntry, Claim, ClaimFacts, CreateOutcome, LogEntry, Request, Slot, Start};
 pub use publisher::Publisher;
 pub use retention::retention;
-pub use view::LogView;
+pub use view::{LogView, StartInForce};

@@ -26,8 +26,6 @@ pub enum Mutant {
     OnlyOwnCommittable,
     /// An aborted checkpoint's set is neither copied nor ingested.
     CancelFreeze,
-    /// The store writer ingests the next set before it links.
-    LinkAfterLaterIngest,
 }
 
 /// Which fault a machine has. None, in the product.

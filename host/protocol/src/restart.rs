@@ -3,6 +3,9 @@
 use crate::ids::Generation;
 use std::time::Duration;
 
+#[cfg(test)]
+mod tests;
+
 /// How delays grow and how many restarts there are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RestartStrategy {
@@ -55,16 +58,64 @@ pub enum RestartEffect {
     },
 }
 
-/// The machine. See the module.
+/// The policy of one run of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct RestartPolicy {}
+pub struct RestartPolicy {
+    strategy: RestartStrategy,
+    reset_after: Duration,
+    /// Failures in a row.
+    failures: u32,
+    /// The newest attempt that failed, and when the next one starts or started.
+    last: Option<(Generation, Duration)>,
+}
 
 impl RestartPolicy {
     /// A policy. `reset_after`: running that long without a failure starts the count anew.
-    pub fn new(_strategy: RestartStrategy, _reset_after: Duration) -> Self {
-        RestartPolicy {}
+    pub fn new(strategy: RestartStrategy, reset_after: Duration) -> Self {
+        RestartPolicy { strategy, reset_after, failures: 0, last: None }
     }
 
     /// Takes one event and appends what has to be done.
-    pub fn handle(&mut self, _event: RestartEvent, _effects: &mut Vec<RestartEffect>) {}
+    pub fn handle(&mut self, event: RestartEvent, effects: &mut Vec<RestartEffect>) {
+        match event {
+            RestartEvent::Failed { now, generation } => self.failed(now, generation, effects),
+        }
+    }
+
+    fn failed(&mut self, now: Duration, generation: Generation, effects: &mut Vec<RestartEffect>) {
+        if let Some((failed, restarted)) = self.last {
+            if generation <= failed {
+                return;
+            }
+            // Counted from the restart: waiting for it is not running.
+            if now >= restarted.saturating_add(self.reset_after) {
+                self.failures = 0;
+            }
+        }
+        self.failures += 1;
+        match self.delay() {
+            Some(delay) => {
+                let at = now.saturating_add(delay);
+                self.last = Some((generation, at));
+                effects.push(RestartEffect::RestartAt { at, attempt: self.failures });
+            }
+            None => {
+                self.last = Some((generation, Duration::MAX));
+                effects.push(RestartEffect::GiveUp { failures: self.failures });
+            }
+        }
+    }
+
+    /// From this failure to the restart; none if there is none.
+    fn delay(&self) -> Option<Duration> {
+        match self.strategy {
+            RestartStrategy::None => None,
+            RestartStrategy::Fixed { delay, attempts } => (self.failures <= attempts).then_some(delay),
+            RestartStrategy::Exponential { delay, max_delay, attempts } => (self.failures <= attempts).then(|| {
+                // Doubling 2^31 times is beyond any longest delay.
+                let factor = 2_u32.saturating_pow(self.failures - 1);
+                delay.saturating_mul(factor).min(max_delay)
+            }),
+        }
+    }
 }

@@ -1,5 +1,23 @@
 //! Sources and sinks: the trait pairs that built-in connectors and plugins implement alike.
 
+pub mod conformance;
+pub mod dead_letter;
+mod discard;
+mod durable;
+pub mod factory;
+mod file_committer;
+mod file_input;
+mod file_sink;
+mod file_source;
+mod file_staging;
+mod file_writer;
+mod line_reader;
+pub mod plugin_sink;
+mod rate;
+pub mod sequence;
+
+pub use factory::{sink_connector, source_connector};
+
 use crate::channel::{Provenance, SourceSpan};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -147,6 +165,11 @@ pub trait SinkWriter: Send {
     /// A barrier. Gives the durable step of the transaction, or none if nothing was written. `begin` follows before the next
     /// record.
     fn prepare(&mut self, checkpoint: CheckpointId, end_of_input: bool) -> Result<Option<DurableStep>, ConnectorError>;
+
+    /// A clean end, after the last `prepare`. What is open is given up. A writer that is only dropped was in a crash.
+    fn close(self: Box<Self>) -> Result<(), ConnectorError> {
+        Ok(())
+    }
 }
 
 /// What became of one committable.
@@ -169,7 +192,8 @@ pub enum CommitAnswer {
 pub enum AbortAnswer {
     /// It is gone, now or before.
     Aborted,
-    /// It is committed already, and stays so.
+    /// It is committed already, and stays so. The caller may `forget` it: what is given to `abort` is in no checkpoint that
+    /// can still be recovered from.
     Committed,
     /// Try again.
     Retryable(String),
@@ -186,11 +210,17 @@ pub trait Committer: Send {
     /// Gives up what was staged; idempotent.
     fn abort(&mut self, what: &[TransactionId]) -> Vec<AbortAnswer>;
 
-    /// Every transaction of this job's sink that exists outside, whatever its lineage, generation and subtask.
+    /// Every transaction of this job's sink that exists outside, whatever its lineage, generation and subtask: open, prepared,
+    /// and committed ones that are not forgotten yet. Newer generations' are among them: a recovery leaves those alone.
     fn list_dangling(&mut self) -> Result<Vec<TransactionId>, ConnectorError>;
 
     /// A later completed checkpoint no longer contains these: what was kept to answer "already committed" may go.
     fn forget(&mut self, what: &[TransactionId]) -> Result<(), ConnectorError>;
+
+    /// A clean end. `finished`: the job's log says `finished`, so nothing is asked again, and all that was kept may go.
+    fn close(self: Box<Self>, _finished: bool) -> Result<(), ConnectorError> {
+        Ok(())
+    }
 }
 
 /// The strongest promise that a sink gives.
@@ -220,10 +250,28 @@ pub struct SinkTask {
     pub parallelism: u32,
 }
 
+/// Whose transactions a committer may touch, and with which build.
+#[derive(Clone, Debug)]
+pub struct CommitterContext {
+    /// The job's name.
+    pub job: String,
+    /// Every lineage that the job's log has ever claimed: what belongs to another one is another job's.
+    pub lineages: Vec<Lineage>,
+    /// Attempt that opens the committer.
+    pub generation: Generation,
+    /// For plugin sinks: sha256 of the build that made the committables; none: the one in the job file.
+    pub plugin: Option<String>,
+}
+
 /// A kind of sink, configured. Shared by its writers and its committer.
 pub trait SinkConnector: Send + Sync {
     /// What it promises as configured.
     fn guarantee(&self) -> Guarantee;
+
+    /// Whether its output is committed; the discard sink has nothing to commit.
+    fn is_transactional(&self) -> bool {
+        self.guarantee() != Guarantee::None
+    }
 
     /// Folder or external name that no other sink may share and that the job's claim names; none if nothing leaves.
     fn target(&self) -> Option<PathBuf>;
@@ -237,7 +285,11 @@ pub trait SinkConnector: Send + Sync {
     /// Opens a writer.
     fn writer(&self, task: &SinkTask) -> Result<Box<dyn SinkWriter>, ConnectorError>;
 
-    /// Opens the committer; none if the sink has no transactions. `plugin`: digest of the build that must commit, for
-    /// plugin sinks (none: the one in the job file).
-    fn committer(&self, plugin: Option<&str>) -> Result<Option<Box<dyn Committer>>, ConnectorError>;
+    /// Opens the committer; none if the sink has no transactions.
+    fn committer(&self, context: &CommitterContext) -> Result<Option<Box<dyn Committer>>, ConnectorError>;
+
+    /// sha256 of the build that new committables are made by; none for a built-in sink.
+    fn plugin_digest(&self) -> Option<&str> {
+        None
+    }
 }

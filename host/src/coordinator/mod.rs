@@ -1,1 +1,21 @@
-//! The control plane: drives the pure machines of `weir-protocol`.
+//! The control plane: drives the pure machines of `weir-protocol`. It talks to subtasks by messages and never touches a record.
+//!
+//! Start with [`prepare::HostRuntime`], then `run` (a job over its attempts), `recovery`, `attempt` (the event loop).
+
+mod assemble;
+pub mod attempt;
+mod commits;
+mod compat;
+mod deploy;
+mod figures;
+mod keeper;
+mod losses;
+mod plugins;
+pub mod prepare;
+pub mod provider;
+mod recovery;
+mod refusals;
+mod run;
+mod upload;
+
+pub use prepare::HostRuntime;

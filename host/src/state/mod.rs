@@ -1,4 +1,26 @@
 //! Keyed state: backends with a write-back cache and a copy-on-update freeze.
+//!
+//! `docs/state.md` tells the layout, the rules of the freeze, the snapshot format and the restore.
+
+mod backend;
+mod cell;
+mod copies;
+mod files;
+mod freeze;
+mod hints;
+mod lineup;
+mod memory;
+mod rocks;
+mod scan;
+mod table;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use backend::RocksBackend;
+pub use memory::MemoryBackend;
+pub use rocks::SharedResources;
 
 use std::path::PathBuf;
 use weir_plugin::state::{KeyedStateBackend, StateError};
@@ -44,6 +66,70 @@ pub trait CheckpointedBackend: KeyedStateBackend {
     /// A completed manifest holds every file of this checkpoint's snapshot.
     fn completed(&mut self, checkpoint: CheckpointId);
 
+    /// The checkpoint was aborted: nothing is uploaded for it any more. Its freeze goes on (S5).
+    fn aborted(&mut self, checkpoint: CheckpointId);
+
     /// Bytes held in memory (cells, copies).
     fn memory_bytes(&self) -> usize;
+}
+
+/// Which backend keeps an operator's state; its name stands in the manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackendKind {
+    /// RocksDB below a write-back cache: state may be larger than memory, snapshots are incremental.
+    Rocks,
+    /// Everything in memory, every snapshot whole: for tests and small state.
+    Memory,
+}
+
+impl BackendKind {
+    /// The name in job files and manifests.
+    pub const fn name(self) -> &'static str {
+        match self {
+            BackendKind::Rocks => "rocksdb",
+            BackendKind::Memory => "memory",
+        }
+    }
+
+    /// The backend of that name, if there is one.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [BackendKind::Rocks, BackendKind::Memory].into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// State to start from: the two lists of a [`LocalSnapshot`], each file's `local` path readable now. The files are linked or
+/// copied, never written, moved or removed (S1); they count as stored, and keep their names in later snapshots.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RestoredState {
+    /// Files of the base.
+    pub base: Vec<SnapshotFile>,
+    /// Files since, oldest first.
+    pub deltas: Vec<SnapshotFile>,
+}
+
+/// Opens the state of one stateful operator and subtask in `folder`, a working folder of its own: what lies there is removed.
+///
+/// `name_prefix` is `<generation>-<operator>-<subtask>`; it makes the names of new files unique (S3). `budget_bytes` bounds the
+/// memory of the write-back cache (the memory backend has no bound).
+///
+/// # Errors
+/// Names the file or folder: a disk error, or a file to restore that is missing, cut, or not what its checksum says.
+pub fn open_backend(
+    kind: BackendKind,
+    folder: PathBuf,
+    name_prefix: String,
+    budget_bytes: usize,
+    shared: &SharedResources,
+    restore: Option<RestoredState>,
+) -> Result<Box<dyn CheckpointedBackend>, StateError> {
+    let restore = restore.unwrap_or_default();
+    match kind {
+        BackendKind::Rocks => Ok(Box::new(RocksBackend::open(folder, name_prefix, budget_bytes, shared, restore)?)),
+        BackendKind::Memory => Ok(Box::new(MemoryBackend::open(folder, name_prefix, restore)?)),
+    }
+}
+
+/// A [`StateError`]: what was done to which path, and why it failed.
+fn state_error(what: impl Into<String>, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StateError {
+    StateError { what: what.into(), source: source.into() }
 }

@@ -3,13 +3,15 @@
 //! - **D1** When `put` has answered, the file's content and every folder entry on its path are on the disk.
 //! - **D2** A create never replaces: of any number of creators of one name exactly one wins, whole.
 //! - **D3** No reader sees a part of a file: it is written under a name that no one else ever uses, synced, then linked.
-//! - **D4** A delete is on the disk when it has answered, so that deletes keep their order across a power cut.
+//! - **D4** A deleted log entry is gone from the disk when the delete has answered: what it named may be deleted then, and a
+//!   power cut can't bring it back. Other deletes need no sync: what comes back is garbage that the next collection finds.
 //!
 //! `object_store`'s own local store names its temporary file after the target (`<name>#1`). Whoever clears such a file away
 //! as stale lets the next creator take the same name, and the first one, waking up, would then link the second one's bytes
 //! as its own. Here each temporary name is drawn anew, in a folder of its own: clearing it away makes its owner fail.
 
 use super::error::StoreError;
+use super::storage::LOG;
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -141,9 +143,9 @@ fn put(root: &Path, to: &Path, payload: &PutPayload, options: &PutOptions) -> io
     )
 }
 
-fn remove(path: &Path) -> io::Result<()> {
+fn remove(path: &Path, durably: bool) -> io::Result<()> {
     fs::remove_file(path)?;
-    sync_parent(path)
+    if durably { sync_parent(path) } else { Ok(()) }
 }
 
 fn failed(path: &Path, source: io::Error) -> object_store::Error {
@@ -194,7 +196,8 @@ impl ObjectStore for DurableFolder {
                 async move {
                     let location = location?;
                     let path = this.path(&location)?;
-                    blocking(move || remove(&path).map_err(|error| failed(&path, error))).await?;
+                    let durably = location.parts().next().is_some_and(|part| part.as_ref() == LOG);
+                    blocking(move || remove(&path, durably).map_err(|error| failed(&path, error))).await?;
                     Ok(location)
                 }
             })

@@ -6,6 +6,7 @@ use super::error::StoreError;
 use super::log::{CreateOutcome, LogStore};
 use super::manifest::Manifest;
 use super::record::LogRecord;
+use super::refusal;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::future::Future;
@@ -69,7 +70,7 @@ pub struct Claimed {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimError {
     /// It may not start this way.
-    #[error("this start is refused: {0:?}")]
+    #[error("{}", refusal::told(.0))]
     Refused(Refusal),
     /// The storage gave no usable answer for too long.
     #[error("can't claim the job in its log: {0}")]

@@ -1,7 +1,8 @@
 //! Reading and writing the job's log: `log/<slot>.json`, one record each, slots zero-padded so that name order is slot order.
 //!
 //! - **L1** A slot is written by create-if-absent only, whole or not at all, durable when the answer is `Created` or `Exists`.
-//! - **L2** What a read or listing has shown is durable before its answer is given: decisions rest upon it.
+//! - **L2** What a read has shown is durable before its answer is given: decisions rest upon it. (On a mere listing rests only
+//!   that a slot is taken, or that a publisher stops.)
 //! - **L3** An entry that can't be read is known to exist, and is reported as such.
 
 use super::contents::LogContents;
@@ -60,7 +61,7 @@ pub enum LogError {
     },
 }
 
-fn listed(ids: &[CheckpointId]) -> String {
+pub(super) fn listed(ids: &[CheckpointId]) -> String {
     if ids.is_empty() { "none".to_owned() } else { ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ") }
 }
 
@@ -118,7 +119,6 @@ impl LogStore {
     /// Every slot that exists, ascending.
     pub async fn list(&self) -> Result<Vec<Slot>, StoreError> {
         let files = self.store.list(LOG).await?;
-        self.store.settle(LOG).await?;
         Ok(files.iter().filter_map(|file| parse_slot(&file.name)).collect())
     }
 

@@ -15,6 +15,7 @@ pub mod lock;
 mod log;
 pub mod manifest;
 mod record;
+mod refusal;
 mod storage;
 mod transfer;
 

@@ -162,7 +162,7 @@ fn can_copy_instead(kind: ErrorKind) -> bool {
     )
 }
 
-fn copy_in(root: &Path, file: &FileManifest, local: &Path, to: &Path) -> Result<Option<Transfer>, StoreError> {
+pub(super) fn copy_in(root: &Path, file: &FileManifest, local: &Path, to: &Path) -> Result<Option<Transfer>, StoreError> {
     let source = File::open(local).map_err(|error| StoreError::io("open", local, &error))?;
     let copied = through_temporary(
         root,

@@ -1,1 +1,9 @@
 //! Subtasks: one OS thread each, running a chain of nodes.
+
+pub mod messages;
+pub mod metrics;
+pub mod node;
+pub mod operator;
+pub mod run;
+pub mod sink;
+pub mod snapshot;

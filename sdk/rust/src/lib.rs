@@ -1,1 +1,66 @@
-//! Weir.
+//! Write Weir operators and sinks in Rust.
+//!
+//! A plugin is a crate of type `cdylib` that implements one of the traits here and exports it with a macro. It sees single
+//! records; underneath, whole columnar batches cross the boundary, and no record is copied or allocated on the way.
+//!
+//! ```
+//! use weir_sdk::prelude::*;
+//!
+//! #[derive(Default)]
+//! struct Count;
+//!
+//! impl KeyedOperator for Count {
+//!     const INFO: Info = weir_sdk::info!();
+//!     type State = Value<u64>;
+//!     const STATES: &'static [StateName] = &[StateName::new("count")];
+//!     fn process(&mut self, record: Record<'_>, count: &mut Value<u64>, out: &mut Output) -> Result<(), Error> {
+//!         *count.or_default() += 1;
+//!         out.emit(record.key(), count.or_default().to_string(), record.time());
+//!         Ok(())
+//!     }
+//! }
+//!
+//! weir_sdk::export_operator!(Count);
+//! # fn main() {}
+//! ```
+#![deny(unsafe_code)]
+
+mod batch;
+#[doc(hidden)]
+pub mod bindings;
+#[doc(hidden)]
+pub mod driver;
+mod encoding;
+mod error;
+#[doc(hidden)]
+pub mod export;
+mod files;
+mod host;
+mod keyed_state;
+mod operator;
+mod output;
+pub mod sink;
+mod state;
+#[cfg(not(target_family = "wasm"))]
+pub mod testing;
+
+pub use batch::{Batch, Record};
+pub use encoding::StateValue;
+pub use error::Error;
+pub use files::Files;
+pub use host::{Grants, Level, Task, log};
+pub use keyed_state::{Column, KeyedState};
+pub use operator::{BadRecords, BatchOperator, EndOfInput, EndOfKeyedInput, Info, KeyedOperator, Operator};
+pub use output::{Bytes, CHUNK_BYTES, Output, Port};
+pub use sink::{AbortOutcome, Committable, Outcome, Prepared, SinkCommitter, SinkWriter};
+pub use state::{StateName, StateSet, Value};
+
+/// Everything that an operator's or sink's source needs.
+pub mod prelude {
+    pub use crate::{
+        AbortOutcome, BadRecords, Batch, BatchOperator, Bytes, Column, Committable, EndOfInput, EndOfKeyedInput, Error, Files,
+        Grants, Info, KeyedOperator, KeyedState, Level, Operator, Outcome, Output, Port, Prepared, Record, SinkCommitter,
+        SinkWriter, StateName, StateValue, Task, Value,
+    };
+    pub use std::fmt::Write as _;
+}

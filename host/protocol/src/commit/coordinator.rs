@@ -264,7 +264,6 @@ impl CommitCoordinator {
         for lane in self.lanes.values_mut() {
             lane.advance(now, calls, effects);
         }
-        self.lanes.retain(|_, lane| !lane.is_empty());
         if let Phase::Aborting(abortion) = &mut self.phase {
             abortion.advance(now, calls, effects);
         }

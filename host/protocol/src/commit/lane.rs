@@ -1,7 +1,7 @@
 //! The queue of one writer's transactions that are to be committed: in prepare order, each after the one before it (T6).
 
 use super::events::{Call, CommitOutcome, Effect, LossReason, RetryPolicy};
-use crate::TransactionId;
+use crate::{Generation, TransactionId};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub(super) enum LaneStep {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Lane {
     queue: VecDeque<TransactionId>,
+    /// Generation and number of the last one ever queued.
+    newest: Option<(Generation, u64)>,
     phase: Phase,
     /// Rounds in a row in which the first was not done.
     failures: u32,
@@ -43,9 +45,9 @@ pub(super) struct Lane {
 impl Lane {
     /// Appends a transaction that a checkpoint contains.
     pub(super) fn enqueue(&mut self, id: TransactionId) {
-        if let Some(last) = self.queue.back() {
-            assert!((last.generation, last.number) < (id.generation, id.number), "T6: {id} after {last}");
-        }
+        let place = Some((id.generation, id.number));
+        assert!(self.newest < place, "T6: {id} after {:?}", self.newest);
+        self.newest = place;
         self.queue.push_back(id);
     }
 

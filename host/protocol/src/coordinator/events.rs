@@ -62,6 +62,16 @@ pub enum CheckpointKind {
     Final,
 }
 
+impl CheckpointKind {
+    /// Whether nothing is triggered after it.
+    pub fn is_last(self) -> bool {
+        match self {
+            CheckpointKind::Periodic => false,
+            CheckpointKind::Suspension | CheckpointKind::Final => true,
+        }
+    }
+}
+
 /// What the coordinator is told. `now` is read from the monotonic clock when the event is handed over.
 ///
 /// Checkpoint ids name their attempt; what belongs to another attempt is dropped.
@@ -119,7 +129,7 @@ pub enum CoordEvent {
         /// Whose manifest.
         checkpoint: CheckpointId,
     },
-    /// Nobody can say yet whether the manifest stands.
+    /// Nobody can say whether the manifest stands, and the log's publisher has given up asking.
     PublishUnknown {
         /// Now.
         now: Duration,
@@ -152,6 +162,25 @@ pub enum CoordEvent {
     },
 }
 
+impl CoordEvent {
+    /// When it was handed over.
+    pub fn now(&self) -> Duration {
+        match self {
+            CoordEvent::Tick { now }
+            | CoordEvent::Acknowledge { now, .. }
+            | CoordEvent::Decline { now, .. }
+            | CoordEvent::TaskFailed { now, .. }
+            | CoordEvent::SourceEndOfData { now, .. }
+            | CoordEvent::Published { now, .. }
+            | CoordEvent::PublishUnknown { now, .. }
+            | CoordEvent::TombstoneStands { now, .. }
+            | CoordEvent::NewerClaim { now }
+            | CoordEvent::RequestSuspend { now }
+            | CoordEvent::CommitsDone { now, .. } => *now,
+        }
+    }
+}
+
 /// What the driver does, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CoordEffect {
@@ -179,11 +208,6 @@ pub enum CoordEffect {
         /// Which checkpoint.
         checkpoint: CheckpointId,
     },
-    /// Read the slot and go on as the log's rules say; the answer is one of those to `PublishManifest`.
-    ResolvePublish {
-        /// Which checkpoint.
-        checkpoint: CheckpointId,
-    },
     /// Put a tombstone into the slot of the publish under way; the answer is `TombstoneStands`, `Published`,
     /// `PublishUnknown` or `NewerClaim`.
     PutTombstone {
@@ -204,7 +228,8 @@ pub enum CoordEffect {
         /// Why.
         reason: AbortReason,
     },
-    /// Delete the log entry of this completed checkpoint; its files follow in `ReleaseFiles`.
+    /// Delete the log entry of this completed checkpoint, with what the log's retention allows below it; its files follow in
+    /// `ReleaseFiles`. What stays is what the registry's `completed` names.
     Subsume {
         /// Which checkpoint.
         checkpoint: CheckpointId,
@@ -242,7 +267,7 @@ pub enum AckOutcome {
     Duplicate,
     /// The checkpoint was aborted before; what was uploaded for it is released.
     Late,
-    /// No such checkpoint or subtask, or it is forgotten.
+    /// No such checkpoint or subtask, or it is forgotten, or the attempt was over before it ended.
     Unknown,
     /// It belongs to another attempt.
     StaleGeneration,
@@ -278,6 +303,8 @@ pub enum FailOverReason {
     TooManyAborts(CheckpointId),
     /// A committable of this checkpoint expired before it could be published. Its input is replayed.
     Expired(CheckpointId),
+    /// Nobody can say whether the manifest of this checkpoint stands: the next claim finds out.
+    PublishUnknown(CheckpointId),
     /// The attempt has used up its checkpoint ids.
     SequenceExhausted,
 }

@@ -58,7 +58,7 @@ impl LogView {
     }
 
     fn counts(&self, slot: Slot, generation: Generation) -> bool {
-        self.claims.range(..slot).all(|(_, claimed)| *claimed <= generation)
+        self.claims.range(..=slot).all(|(_, claimed)| *claimed <= generation)
     }
 
     /// Ids of the checkpoints that count, in slot order.

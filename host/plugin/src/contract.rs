@@ -1,0 +1,179 @@
+//! Names and versions of the contract, and the check of a component's imports and exports against them.
+
+use wasmtime::component::Component;
+use wasmtime::component::types::ComponentItem;
+
+/// Major version of the contract that this host speaks.
+const MAJOR: u64 = 1;
+
+const PACKAGE: &str = "weir:plugin";
+pub(crate) const HOST: &str = "weir:plugin/host@1.0.0";
+pub(crate) const KEYED_STATE: &str = "weir:plugin/keyed-state@1.0.0";
+pub(crate) const FILES: &str = "weir:plugin/files@1.0.0";
+pub(crate) const OPERATOR: &str = "weir:plugin/operator@1.0.0";
+pub(crate) const END_OF_INPUT: &str = "weir:plugin/end-of-input@1.0.0";
+pub(crate) const SINK_WRITER: &str = "weir:plugin/sink-writer@1.0.0";
+pub(crate) const SINK_COMMITTER: &str = "weir:plugin/sink-committer@1.0.0";
+
+/// What a plugin is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PluginKind {
+    /// Exports `operator`.
+    Operator {
+        /// Also exports `end-of-input`.
+        end_of_input: bool,
+    },
+    /// Exports `sink-writer` and `sink-committer`.
+    Sink,
+}
+
+/// What a component says that it is and needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct World {
+    pub(crate) kind: PluginKind,
+    pub(crate) imports_files: bool,
+}
+
+/// Checks a component against the contract; the error says what is missing or too much.
+pub(crate) fn check(component: &Component) -> Result<World, String> {
+    let ty = component.component_type();
+    let engine = component.engine();
+    let exports: Vec<&str> = ty.exports(engine).map(|(name, _)| name).collect();
+    let kind = kind_of(&exports)?;
+    let mut imports_files = false;
+    for (name, import) in ty.imports(engine) {
+        // Types alone ask nothing of the host.
+        let asks = match &import.ty {
+            ComponentItem::ComponentInstance(instance) => {
+                instance.exports(engine).any(|(_, item)| !matches!(item.ty, ComponentItem::Type(_)))
+            }
+            _ => true,
+        };
+        imports_files |= check_import(name, kind, asks)? == Some("files");
+    }
+    Ok(World { kind, imports_files })
+}
+
+/// An interface name, `package/interface@major.minor.patch`.
+struct InterfaceName<'n> {
+    package: &'n str,
+    interface: &'n str,
+    version: &'n str,
+}
+
+fn split(name: &str) -> Option<InterfaceName<'_>> {
+    let (package, rest) = name.split_once('/')?;
+    let (interface, version) = rest.split_once('@').unwrap_or((rest, ""));
+    Some(InterfaceName { package, interface, version })
+}
+
+fn major(version: &str) -> Option<u64> {
+    version.split('.').next()?.parse().ok()
+}
+
+/// The interface of ours that `name` is; none if it is of another package. Another major version is refused.
+fn ours(name: &str) -> Result<Option<&str>, String> {
+    match split(name) {
+        Some(InterfaceName { package: PACKAGE, interface, version }) => match major(version) {
+            Some(MAJOR) => Ok(Some(interface)),
+            _ => Err(format!(
+                "it was built for version {version} of {PACKAGE} (`{name}`), this host speaks version {MAJOR}: \
+                 build it with an SDK for version {MAJOR}"
+            )),
+        },
+        _ => Ok(None),
+    }
+}
+
+fn kind_of(exports: &[&str]) -> Result<PluginKind, String> {
+    let (mut operator, mut end, mut writer, mut committer) = (false, false, false, false);
+    for name in exports {
+        match ours(name)? {
+            Some("operator") => operator = true,
+            Some("end-of-input") => end = true,
+            Some("sink-writer") => writer = true,
+            Some("sink-committer") => committer = true,
+            Some("types" | "sink-types") | None => {}
+            Some(other) => return Err(format!("it exports `{other}` of {PACKAGE}, which is not in this version")),
+        }
+    }
+    match (operator, writer, committer) {
+        (true, false, false) => Ok(PluginKind::Operator { end_of_input: end }),
+        (false, true, true) if end => Err(format!("it exports {END_OF_INPUT}, which belongs to operators, and a sink")),
+        (false, true, true) => Ok(PluginKind::Sink),
+        (false, true, false) => Err(format!("a sink needs both halves: it exports {SINK_WRITER} but not {SINK_COMMITTER}")),
+        (false, false, true) => Err(format!("a sink needs both halves: it exports {SINK_COMMITTER} but not {SINK_WRITER}")),
+        (true, _, _) => Err("it exports an operator and a sink: make two plugins of it".into()),
+        (false, false, false) => {
+            let found = if exports.is_empty() { "nothing".to_owned() } else { exports.join(", ") };
+            Err(format!(
+                "it is no plugin: it exports neither {OPERATOR} nor {SINK_WRITER} and {SINK_COMMITTER}, but {found}"
+            ))
+        }
+    }
+}
+
+/// Checks one import; gives the interface if it asks something of the host.
+fn check_import<'n>(name: &'n str, kind: PluginKind, asks: bool) -> Result<Option<&'n str>, String> {
+    match (ours(name)?, kind) {
+        (Some("types" | "sink-types"), _) if !asks => Ok(None),
+        (Some(interface @ ("host" | "files")), _) => Ok(asks.then_some(interface)),
+        (Some(interface @ "keyed-state"), PluginKind::Operator { .. }) => Ok(asks.then_some(interface)),
+        (Some("keyed-state"), PluginKind::Sink) => Err("it imports keyed-state, but a sink has no keyed state".into()),
+        (Some(other), _) => Err(format!("it imports `{other}` of {PACKAGE}, which is not in this version")),
+        (None, _) if name.starts_with("wasi:") => Err(format!(
+            "it imports `{name}`: this version grants nothing of WASI; build it without (a target without WASI, or stubs)"
+        )),
+        (None, _) => Err(format!("it imports `{name}`, which this version neither knows nor grants")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exports_decide_the_kind() {
+        let operator = PluginKind::Operator { end_of_input: false };
+        let cases: &[(&[&str], Result<PluginKind, &str>)] = &[
+            (&[OPERATOR], Ok(operator)),
+            (&["weir:plugin/operator@1.3.0"], Ok(operator)),
+            (&[OPERATOR, END_OF_INPUT], Ok(PluginKind::Operator { end_of_input: true })),
+            (&[SINK_WRITER, SINK_COMMITTER], Ok(PluginKind::Sink)),
+            (&[SINK_WRITER], Err("but not weir:plugin/sink-committer")),
+            (&[SINK_COMMITTER], Err("but not weir:plugin/sink-writer")),
+            (&[OPERATOR, SINK_WRITER, SINK_COMMITTER], Err("make two plugins")),
+            (&["weir:plugin/operator@2.0.0"], Err("version 2.0.0 of weir:plugin (`weir:plugin/operator@2.0.0`), this host speaks version 1")),
+            (&["weir:plugin/timers@1.1.0"], Err("`timers` of weir:plugin, which is not in this version")),
+            (&["wasi:cli/run@0.2.0"], Err("but wasi:cli/run@0.2.0")),
+            (&[], Err("but nothing")),
+        ];
+        for (exports, expected) in cases {
+            match (kind_of(exports), expected) {
+                (Ok(kind), Ok(wanted)) => assert_eq!(kind, *wanted),
+                (Err(e), Err(wanted)) => assert!(e.contains(wanted), "{e}"),
+                (got, wanted) => panic!("{exports:?}: {got:?}, not {wanted:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn imports_beyond_the_contract_are_named() {
+        let operator = PluginKind::Operator { end_of_input: false };
+        for (name, kind, refusal) in [
+            (HOST, operator, ""),
+            (FILES, PluginKind::Sink, ""),
+            (KEYED_STATE, operator, ""),
+            (KEYED_STATE, PluginKind::Sink, "a sink has no keyed state"),
+            ("weir:plugin/http@1.2.0", operator, "`http` of weir:plugin, which is not in this version"),
+            ("weir:plugin/host@2.0.0", operator, "built for version 2.0.0"),
+            ("wasi:cli/environment@0.2.0", operator, "`wasi:cli/environment@0.2.0`: this version grants nothing of WASI"),
+            ("env", operator, "`env`, which this version neither knows nor grants"),
+        ] {
+            match check_import(name, kind, true) {
+                Ok(_) => assert!(refusal.is_empty(), "{name} should be refused"),
+                Err(e) => assert!(!refusal.is_empty() && e.contains(refusal), "{name}: {e}"),
+            }
+        }
+    }
+}

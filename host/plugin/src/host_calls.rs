@@ -1,0 +1,26 @@
+//! The host's side of the contract's imports, one file for each interface.
+
+mod files;
+mod host;
+mod keyed_state;
+
+pub(crate) use host::tell_dropped;
+
+use crate::contract::{FILES, HOST, KEYED_STATE};
+use crate::store::HostState;
+use wasmtime::Engine;
+use wasmtime::component::Linker;
+
+/// Everything that any plugin may import. What it may *do* is decided at each call, by its grants and the running function.
+pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<HostState>> {
+    let mut linker = Linker::new(engine);
+    host::link(&mut linker.instance(HOST)?)?;
+    keyed_state::link(&mut linker.instance(KEYED_STATE)?)?;
+    files::link(&mut linker.instance(FILES)?)?;
+    Ok(linker)
+}
+
+/// A trap for a guest that breaks a rule of the contract.
+fn trap(why: impl Into<String>) -> wasmtime::Error {
+    wasmtime::Error::msg(why.into())
+}

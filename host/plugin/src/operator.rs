@@ -1,0 +1,202 @@
+//! One instance of an operator: open, process, end of input, close.
+
+use crate::batch::{Cells, Column, RecordBatch};
+use crate::describe::OperatorDescriptor;
+use crate::error::{CallError, CallErrorKind, Function};
+use crate::exports::{OperatorFunctions, Processed, ProcessFn};
+use crate::grants::{Folders, Grants};
+use crate::host_calls::tell_dropped;
+use crate::limits::Limits;
+use crate::load::Plugin;
+use crate::output::{self, Expected, Output};
+use crate::scope::CallScope;
+use crate::state::{KeyGrouping, KeyedStateBackend, StateId};
+use crate::store::{Guest, HostState, Who};
+use crate::wire::{BatchRef, CellsRef, ColumnRef, TaskInfo};
+use std::sync::Arc;
+use wasmtime::Store;
+
+/// Which part of the job an instance is, and what it may use.
+#[derive(Clone, Debug)]
+pub struct TaskSetup {
+    /// Told to the plugin.
+    pub task: TaskInfo,
+    /// The job file's `config` as one JSON document, "{}" if there is none.
+    pub config: String,
+    /// What it may use up.
+    pub limits: Limits,
+    /// What it may reach.
+    pub grants: Grants,
+}
+
+impl TaskSetup {
+    pub(crate) fn who(&self, plugin: &Plugin) -> Who {
+        Who {
+            plugin: plugin.describe().plugin_name().into(),
+            operator: self.task.operator.clone(),
+            subtask: Some(self.task.subtask),
+        }
+    }
+}
+
+/// An open instance of an operator.
+///
+/// After a trap it is [poisoned](Self::is_poisoned): drop it. What must survive lies in keyed state.
+pub struct OperatorInstance {
+    plugin: Arc<Plugin>,
+    guest: Guest,
+    functions: OperatorFunctions,
+    keyed: Keyed,
+}
+
+/// What calls with state need, reused from call to call.
+#[derive(Default)]
+struct Keyed {
+    prefetched: Vec<StateId>,
+    grouping: KeyGrouping,
+    cells: Vec<Cells>,
+}
+
+impl OperatorInstance {
+    /// Instantiates and opens.
+    ///
+    /// # Panics
+    /// If the plugin is a sink; its kind is known since it was loaded.
+    pub fn new(plugin: &Arc<Plugin>, setup: &TaskSetup) -> Result<Self, CallError> {
+        let exports = plugin.operator_exports().expect("an operator instance is made from an operator");
+        let who = setup.who(plugin);
+        let folders = Folders::open(&setup.grants).map_err(|kind| who.error(Function::Instantiate, kind))?;
+        let mut guest = plugin.instantiate(who, setup.limits, folders)?;
+        let described = OperatorDescriptor::check(exports.describe(&mut guest)?);
+        if described.as_ref().ok() != plugin.operator() {
+            let why = "describe gave another answer than at load; it must be pure".into();
+            return Err(guest.error(Function::Describe, CallErrorKind::Malformed(why)));
+        }
+        let (store, instance) = guest.parts();
+        let functions = exports.functions(store, instance).expect("types were checked at load");
+        let arguments = (setup.task.clone(), setup.config.clone());
+        let opened = guest.call(Function::Open, None, |store| functions.open.call(store, arguments))?;
+        opened.0.map_err(|error| guest.error(Function::Open, error.check(0)))?;
+        let prefetched = plugin.operator().map(OperatorDescriptor::prefetched).unwrap_or_default();
+        let keyed = Keyed { prefetched, ..Keyed::default() };
+        Ok(OperatorInstance { plugin: plugin.clone(), guest, functions, keyed })
+    }
+
+    /// Processes a batch of input `port`. State is changed if, and only if, this returns `Ok` (after a `State` error nobody
+    /// can say).
+    ///
+    /// # Panics
+    /// If the operator declares state and `state` is none.
+    pub fn process(
+        &mut self,
+        port: u32,
+        batch: &RecordBatch,
+        state: Option<&mut dyn KeyedStateBackend>,
+    ) -> Result<Output, CallError> {
+        let process = self.functions.process;
+        self.call(Function::Process, batch, state, |store, key_of, cells| {
+            let process: ProcessFn<'_> = process;
+            process.call(store, (port, BatchRef::new(batch), key_of, cells))
+        })
+    }
+
+    /// Whether it wants to know of the end of its input.
+    pub fn wants_end(&self) -> bool {
+        self.functions.end.is_some()
+    }
+
+    /// Input `port` has ended. Empty if the plugin does not want to know.
+    pub fn on_end(&mut self, port: u32) -> Result<Output, CallError> {
+        let Some(end) = self.functions.end else { return Ok(Output::default()) };
+        let answer = self.guest.call(Function::OnEnd, None, |store| end.on_end.call(store, (port,)))?;
+        let expected = Expected { records: 0, prefetched: self.keyed.prefetched.len(), keys: 0 };
+        let taken = output::take(self.guest.state(), answer.0, expected);
+        taken.map(|(output, _)| output).map_err(|kind| self.guest.error(Function::OnEnd, kind))
+    }
+
+    /// A page of this subtask's keys, each once, after the last port has ended. Empty if the plugin does not want to know.
+    /// [`KeyedStateBackend::scan_keys`] over [`Self::prefetched`] gives the pages.
+    ///
+    /// # Panics
+    /// As [`Self::process`]; and if a key stands twice in the page, as the cells would not fit.
+    pub fn on_end_keys(&mut self, keys: &[Vec<u8>], state: Option<&mut dyn KeyedStateBackend>) -> Result<Output, CallError> {
+        let Some(end) = self.functions.end else { return Ok(Output::default()) };
+        // The page as a batch without values, so that it is grouped and lent like any other.
+        let mut batch = RecordBatch::with_capacity(keys.len(), keys.iter().map(Vec::len).sum());
+        let mut column = Column::new();
+        for key in keys {
+            batch.push(key, &[], 0);
+            column.push(key);
+        }
+        self.call(Function::OnEndKeys, &batch, state, |store, key_of, cells| {
+            let in_order = key_of.chunks_exact(4).zip(0u32..).all(|(of, i)| of == i.to_le_bytes());
+            assert!(in_order, "a page of keys holds each key once");
+            end.on_end_keys.call(store, (ColumnRef::new(&column), cells))
+        })
+    }
+
+    /// A clean end. The instance is gone afterwards, whatever it answers.
+    pub fn close(mut self) -> Result<(), CallError> {
+        let close = self.functions.close;
+        let closed = self.guest.call(Function::Close, None, |store| close.call(store, ()));
+        let state = self.guest.state();
+        tell_dropped(&state.who, state.log.take_dropped());
+        closed
+    }
+
+    /// Whether a call trapped: no further call succeeds.
+    pub fn is_poisoned(&self) -> bool {
+        self.guest.is_poisoned()
+    }
+
+    /// The plugin that it is an instance of.
+    pub fn plugin(&self) -> &Arc<Plugin> {
+        &self.plugin
+    }
+
+    /// Indices of the prefetched states.
+    pub fn prefetched(&self) -> &[StateId] {
+        &self.keyed.prefetched
+    }
+
+    /// Bytes of linear memory that it holds.
+    pub fn memory_bytes(&self) -> usize {
+        self.guest.memory_bytes()
+    }
+
+    /// One call with records.
+    ///
+    /// 1. Keys are grouped, declared state is prefetched. 2. The guest is called. 3. All that it gave is checked. 4. State
+    ///    reaches the backend: last, so that a bad answer changes nothing.
+    fn call(
+        &mut self,
+        function: Function,
+        batch: &RecordBatch,
+        state: Option<&mut dyn KeyedStateBackend>,
+        call: impl FnOnce(&mut Store<HostState>, &[u8], &[CellsRef<'_>]) -> wasmtime::Result<Processed>,
+    ) -> Result<Output, CallError> {
+        let OperatorInstance { plugin, guest, keyed: Keyed { prefetched, grouping, cells }, .. } = self;
+        let declared = plugin.operator().map_or(0, |operator| operator.states.len());
+        if declared == 0 {
+            let answer = guest.call(function, None, |store| call(store, &[], &[]))?;
+            let expected = Expected { records: batch.len(), prefetched: 0, keys: 0 };
+            let taken = output::take(guest.state(), answer.0, expected);
+            return taken.map(|(output, _)| output).map_err(|kind| guest.error(function, kind));
+        }
+        let backend = state.expect("an operator that declares state is called with its backend");
+        grouping.group(batch);
+        let keys = grouping.keys(batch);
+        cells.clear();
+        if !prefetched.is_empty() {
+            backend.prefetch(keys, prefetched, cells).map_err(|e| guest.error(function, e.into()))?;
+            assert_eq!(cells.len(), prefetched.len(), "a backend answers one column of cells for each state");
+        }
+        let lowered: Vec<CellsRef<'_>> = cells.iter().map(CellsRef::new).collect();
+        let mut scope = CallScope::new(backend, batch, grouping, prefetched, cells, declared);
+        let answer = guest.call(function, Some(&mut scope), |store| call(store, &grouping.key_of, &lowered))?;
+        let expected = Expected { records: batch.len(), prefetched: prefetched.len(), keys: keys.len() };
+        let (output, updates) = output::take(guest.state(), answer.0, expected).map_err(|kind| guest.error(function, kind))?;
+        scope.apply(updates).map_err(|e| guest.error(function, e.into()))?;
+        Ok(output)
+    }
+}

@@ -1,0 +1,270 @@
+//! One instance in its store: host data, limits armed before every call, and every failure named.
+
+use crate::batch::{Malformed, RecordBatch};
+use crate::engine::{Ticks, ticks_in};
+use crate::error::{CallError, CallErrorKind, CallSite, Function};
+use crate::grants::Folders;
+use crate::limits::{LimitBreach, LimitKind, Limiter, Limits};
+use crate::loan::{Loan, lend};
+use crate::log_budget::LogBudget;
+use crate::scope::CallScope;
+use crate::state::StateError;
+use std::sync::Arc;
+use wasmtime::component::{Instance, InstancePre};
+use wasmtime::{Store, StoreContextMut, Trap, WasmBacktrace};
+
+/// Bytes of a backtrace that an error keeps: a stack overflow has thousands of frames.
+const MAX_BACKTRACE: usize = 4 << 10;
+
+/// Who an instance is, in errors and log lines.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Who {
+    pub(crate) plugin: String,
+    /// Operator or sink in the job file; empty before there is one.
+    pub(crate) operator: String,
+    pub(crate) subtask: Option<u32>,
+}
+
+impl Who {
+    pub(crate) fn error(&self, function: Function, kind: CallErrorKind) -> CallError {
+        let site = CallSite {
+            plugin: self.plugin.clone(),
+            operator: self.operator.clone(),
+            subtask: self.subtask,
+            function,
+        };
+        CallError { site: Box::new(site), kind }
+    }
+}
+
+/// What the host keeps for one instance.
+pub(crate) struct HostState {
+    pub(crate) who: Who,
+    pub(crate) limits: Limits,
+    pub(crate) folders: Folders,
+    /// Side outputs that the plugin declares: bound of `emit`'s port.
+    pub(crate) side_outputs: usize,
+    pub(crate) log: LogBudget,
+    pub(crate) loan: Loan,
+    pub(crate) running: Running,
+    limiter: Limiter,
+    ticks: Arc<Ticks>,
+    /// Tick at which the running call is over.
+    deadline: u64,
+}
+
+/// What the running call has done so far; nothing of it is applied yet.
+pub(crate) struct Running {
+    pub(crate) function: Function,
+    /// Chunks for the main output (port 0) and side outputs (port k is side output k - 1), in order.
+    pub(crate) emitted: Vec<(u32, RecordBatch)>,
+    /// Appends of a sink's `write`, in order.
+    pub(crate) appends: Vec<StagedAppend>,
+    /// The last line that the guest logged as an error: a panic message, most likely.
+    pub(crate) last_error: Option<String>,
+    /// A failure of the backend inside a host call, on its way past the guest.
+    pub(crate) state_error: Option<StateError>,
+    host_calls: u32,
+    staged_bytes: usize,
+}
+
+/// An append to a granted file, to be done when the call has succeeded.
+pub(crate) struct StagedAppend {
+    pub(crate) grant: String,
+    pub(crate) path: String,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Running {
+    fn new(function: Function) -> Self {
+        Running {
+            function,
+            emitted: Vec::new(),
+            appends: Vec::new(),
+            last_error: None,
+            state_error: None,
+            host_calls: 0,
+            staged_bytes: 0,
+        }
+    }
+}
+
+impl HostState {
+    pub(crate) fn new(who: Who, limits: Limits, folders: Folders, side_outputs: usize, ticks: Arc<Ticks>) -> Self {
+        HostState {
+            who,
+            limits,
+            folders,
+            side_outputs,
+            log: LogBudget::new(ticks.now()),
+            loan: Loan::default(),
+            running: Running::new(Function::Instantiate),
+            limiter: Limiter::new(limits),
+            ticks,
+            deadline: 0,
+        }
+    }
+
+    /// Counts a host call of the running call.
+    pub(crate) fn count_host_call(&mut self) -> Result<(), LimitBreach> {
+        self.running.host_calls += 1;
+        match self.running.host_calls > self.limits.host_calls {
+            true => Err(LimitKind::HostCalls.breach(&self.limits)),
+            false => Ok(()),
+        }
+    }
+
+    /// Counts bytes that the running call wants staged.
+    pub(crate) fn count_staged(&mut self, bytes: usize) -> Result<(), LimitBreach> {
+        self.running.staged_bytes = self.running.staged_bytes.saturating_add(bytes);
+        match self.running.staged_bytes > self.limits.emit {
+            true => Err(LimitKind::Emit.breach(&self.limits)),
+            false => Ok(()),
+        }
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.ticks.now()
+    }
+}
+
+/// Does host work whose time does not count against the guest: the deadline moves by what it took.
+pub(crate) fn untimed<R>(store: &mut StoreContextMut<'_, HostState>, work: impl FnOnce(&mut HostState) -> R) -> R {
+    let before = store.data().now();
+    let done = work(store.data_mut());
+    let now = store.data().now();
+    if now > before {
+        let data = store.data_mut();
+        data.deadline += now - before;
+        let left = data.deadline.saturating_sub(now);
+        store.set_epoch_deadline(left);
+    }
+    done
+}
+
+/// An instance that can be called.
+pub(crate) struct Guest {
+    store: Store<HostState>,
+    instance: Instance,
+    /// Set by a trap: the engine refuses to enter it again, and so do we.
+    poisoned: bool,
+}
+
+impl Guest {
+    /// Instantiates: runs the component's start code under the same limits as any call.
+    pub(crate) fn instantiate(pre: &InstancePre<HostState>, state: HostState) -> Result<Self, CallError> {
+        let mut store = Store::new(pre.engine(), state);
+        store.limiter(|state| &mut state.limiter);
+        store.set_hostcall_fuel(store.data().limits.transfer);
+        arm(&mut store, Function::Instantiate);
+        match pre.instantiate(&mut store) {
+            Ok(instance) => Ok(Guest { store, instance, poisoned: false }),
+            Err(e) => {
+                let kind = failure(store.data_mut(), &e);
+                Err(store.data().who.error(Function::Instantiate, kind))
+            }
+        }
+    }
+
+    /// The store and the instance, to look exports up.
+    pub(crate) fn parts(&mut self) -> (&mut Store<HostState>, &Instance) {
+        (&mut self.store, &self.instance)
+    }
+
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.poisoned
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.store.data().limiter.memory_bytes()
+    }
+
+    /// What the last call staged.
+    pub(crate) fn running(&mut self) -> &mut Running {
+        &mut self.store.data_mut().running
+    }
+
+    pub(crate) fn state(&mut self) -> &mut HostState {
+        self.store.data_mut()
+    }
+
+    /// An error of this instance.
+    pub(crate) fn error(&self, function: Function, kind: CallErrorKind) -> CallError {
+        self.store.data().who.error(function, kind)
+    }
+
+    /// Calls an export. After an error nothing is staged, and the instance can't be called again.
+    pub(crate) fn call<R>(
+        &mut self,
+        function: Function,
+        scope: Option<&mut CallScope<'_>>,
+        call: impl FnOnce(&mut Store<HostState>) -> wasmtime::Result<R>,
+    ) -> Result<R, CallError> {
+        if self.poisoned {
+            let reason = "the instance trapped before and can't be entered again".into();
+            return Err(self.error(function, CallErrorKind::Trap { reason, backtrace: String::new() }));
+        }
+        arm(&mut self.store, function);
+        match lend(&mut self.store, scope, call) {
+            Ok(value) => Ok(value),
+            Err(e) => {
+                self.poisoned = true;
+                let kind = failure(self.store.data_mut(), &e);
+                *self.running() = Running::new(function);
+                Err(self.error(function, kind))
+            }
+        }
+    }
+}
+
+/// Fresh budgets and a fresh deadline for the call that follows.
+fn arm(store: &mut Store<HostState>, function: Function) {
+    let data = store.data_mut();
+    data.running = Running::new(function);
+    let ticks = ticks_in(data.limits.call);
+    data.deadline = data.now() + ticks;
+    store.set_epoch_deadline(ticks);
+}
+
+/// Names a failure that came out of the engine: a limit, the backend, the guest's columns, or a trap.
+fn failure(state: &mut HostState, error: &wasmtime::Error) -> CallErrorKind {
+    if let Some(error) = state.running.state_error.take() {
+        return CallErrorKind::State(error);
+    }
+    if let Some(breach) = error.downcast_ref::<LimitBreach>() {
+        return CallErrorKind::Limit(breach.clone());
+    }
+    if let Some(malformed) = error.downcast_ref::<Malformed>() {
+        return CallErrorKind::Malformed(malformed.0.clone());
+    }
+    if error.downcast_ref::<Trap>() == Some(&Trap::Interrupt) {
+        return CallErrorKind::Limit(LimitKind::Call.breach(&state.limits));
+    }
+    let reason = error.root_cause().to_string();
+    // The engine's type for it is private; a test holds the text.
+    if reason.contains("fuel allocated for hostcalls has been exhausted") {
+        return CallErrorKind::Limit(LimitKind::Transfer.breach(&state.limits));
+    }
+    let reason = match state.running.last_error.take() {
+        Some(line) => format!("{reason} (it logged: {line})"),
+        None => reason,
+    };
+    CallErrorKind::Trap { reason, backtrace: backtrace(error) }
+}
+
+/// The guest's frames, innermost first, cut to a bound.
+fn backtrace(error: &wasmtime::Error) -> String {
+    let Some(trace) = error.downcast_ref::<WasmBacktrace>() else { return String::new() };
+    let mut text = String::new();
+    for (i, frame) in trace.frames().iter().enumerate() {
+        let name = frame.func_name().unwrap_or("?");
+        let line = format!("  {i}: {name}\n");
+        if text.len() + line.len() > MAX_BACKTRACE {
+            text.push_str("  …\n");
+            break;
+        }
+        text.push_str(&line);
+    }
+    text.truncate(text.trim_end().len());
+    text
+}

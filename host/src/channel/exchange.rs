@@ -1,0 +1,87 @@
+//! The output gate of an edge that leaves the thread: spreads batches over the subtasks of the reader.
+
+use super::element::{Batch, StreamElement};
+use super::gate::{Cancelled, ChannelWriter};
+use crate::graph::Partition;
+use weir_plugin::batch::RecordBatch;
+use weir_plugin::state::{key_group, key_hash, subtask_of_group};
+
+/// The writing side of one edge, in one upstream subtask.
+pub struct OutputGate<C> {
+    /// One for each downstream subtask; exactly one for `Forward`.
+    writers: Vec<ChannelWriter<C>>,
+    partition: Partition,
+    /// Next writer for `Rebalance`.
+    turn: usize,
+}
+
+impl<C> OutputGate<C> {
+    /// `first_turn` staggers the upstream subtasks, so that they don't all begin with the same reader.
+    ///
+    /// # Panics
+    /// If there is no writer, or more than one for `Forward`.
+    pub fn new(writers: Vec<ChannelWriter<C>>, partition: Partition, first_turn: usize) -> Self {
+        assert!(!writers.is_empty(), "an edge has a reader");
+        assert!(partition != Partition::Forward || writers.len() == 1, "a forward edge has one reader");
+        let turn = first_turn % writers.len();
+        OutputGate { writers, partition, turn }
+    }
+
+    /// Sends records to where the partition says. True: it had to wait.
+    pub fn send_batch<E: From<Cancelled>>(
+        &mut self,
+        batch: Batch,
+        mut background: impl FnMut() -> Result<bool, E>,
+    ) -> Result<bool, E> {
+        if batch.records.is_empty() {
+            return Ok(false);
+        }
+        match self.partition {
+            Partition::Forward => self.writers[0].send(StreamElement::Batch(batch), background),
+            Partition::Rebalance => {
+                let writer = self.turn;
+                self.turn = (self.turn + 1) % self.writers.len();
+                self.writers[writer].send(StreamElement::Batch(batch), background)
+            }
+            Partition::Broadcast => self.send_to_all(StreamElement::Batch(batch), background),
+            Partition::Key if self.writers.len() == 1 => self.writers[0].send(StreamElement::Batch(batch), background),
+            Partition::Key => {
+                let mut waited = false;
+                let provenance = batch.provenance.derived();
+                for (reader, records) in self.split_by_key(&batch.records).into_iter().enumerate() {
+                    if !records.is_empty() {
+                        let part = Batch { records, provenance: provenance.clone() };
+                        waited |= self.writers[reader].send(StreamElement::Batch(part), &mut background)?;
+                    }
+                }
+                Ok(waited)
+            }
+        }
+    }
+
+    /// Sends an element to every reader: barriers, cancels, ends.
+    pub fn send_to_all<E: From<Cancelled>>(
+        &self,
+        element: StreamElement,
+        mut background: impl FnMut() -> Result<bool, E>,
+    ) -> Result<bool, E> {
+        let mut waited = false;
+        let (last, others) = self.writers.split_last().expect("an edge has a reader");
+        for writer in others {
+            waited |= writer.send(element.clone(), &mut background)?;
+        }
+        Ok(last.send(element, background)? | waited)
+    }
+
+    fn split_by_key(&self, records: &RecordBatch) -> Vec<RecordBatch> {
+        let readers = self.writers.len();
+        let share = records.len() / readers + 16;
+        let bytes = records.data().len() / readers + 256;
+        let mut parts: Vec<RecordBatch> = (0..readers).map(|_| RecordBatch::with_capacity(share, bytes)).collect();
+        for i in 0..records.len() {
+            let reader = subtask_of_group(key_group(key_hash(records.key(i))), readers as u32);
+            parts[reader as usize].push_from(records, i);
+        }
+        parts
+    }
+}

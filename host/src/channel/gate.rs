@@ -1,0 +1,246 @@
+//! The input gate of a subtask: one byte-bounded queue per channel, and the control messages of the coordinator.
+//!
+//! Invariants:
+//! - A channel's queue holds elements in the order in which they were sent.
+//! - A blocked channel gives nothing to the reader; its writer meets backpressure once the bound is reached.
+//! - After `cancel` every call on either end returns [`Cancelled`], so that no thread outlives its generation.
+
+use super::element::StreamElement;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// Bytes that one channel may hold before its writer waits.
+pub const CHANNEL_BYTES: usize = 1 << 20;
+
+/// What an element without records weighs, so that a flood of them is bounded, too.
+const ELEMENT_BYTES: usize = 64;
+
+/// How long a blocked writer waits before it looks for background work again.
+const BLOCKED_SLICE: Duration = Duration::from_millis(5);
+
+/// The generation has ended: the thread must return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cancelled;
+
+/// What a reader gets.
+#[derive(Debug)]
+pub enum Received<C> {
+    /// A message of the coordinator; these overtake elements.
+    Control(C),
+    /// The next element of an unblocked channel.
+    Element {
+        /// Index of the channel.
+        channel: usize,
+        /// The element.
+        element: StreamElement,
+    },
+    /// Nothing came in time.
+    Timeout,
+}
+
+struct Queue {
+    elements: VecDeque<StreamElement>,
+    bytes: usize,
+    blocked: bool,
+}
+
+struct State<C> {
+    queues: Vec<Queue>,
+    /// Channel to look at first, so that a busy one can't starve the others.
+    turn: usize,
+    controls: VecDeque<C>,
+    cancelled: bool,
+    /// Whether the reader sleeps, and how many writers do: a wake-up costs a system call, so it is only made when needed.
+    reader_sleeps: bool,
+    writers_sleeping: usize,
+}
+
+struct Shared<C> {
+    state: Mutex<State<C>>,
+    readable: Condvar,
+    writable: Condvar,
+}
+
+impl<C> Shared<C> {
+    fn lock(&self) -> MutexGuard<'_, State<C>> {
+        // A panic while the lock is held can't leave a queue half changed: every change is one push or pop.
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// The reading end, owned by one subtask.
+pub struct InputGate<C> {
+    shared: Arc<Shared<C>>,
+}
+
+/// The writing end of one channel.
+pub struct ChannelWriter<C> {
+    shared: Arc<Shared<C>>,
+    channel: usize,
+}
+
+/// Sends control messages to a subtask, and cancels it.
+pub struct GateControl<C> {
+    shared: Arc<Shared<C>>,
+}
+
+impl<C> Clone for GateControl<C> {
+    fn clone(&self) -> Self {
+        GateControl { shared: Arc::clone(&self.shared) }
+    }
+}
+
+/// Makes a gate of `channels` channels.
+pub fn input_gate<C>(channels: usize) -> (InputGate<C>, Vec<ChannelWriter<C>>, GateControl<C>) {
+    let queues = (0..channels).map(|_| Queue { elements: VecDeque::new(), bytes: 0, blocked: false }).collect();
+    let shared = Arc::new(Shared {
+        state: Mutex::new(State { queues, turn: 0, controls: VecDeque::new(), cancelled: false, reader_sleeps: false, writers_sleeping: 0 }),
+        readable: Condvar::new(),
+        writable: Condvar::new(),
+    });
+    let writers = (0..channels).map(|channel| ChannelWriter { shared: Arc::clone(&shared), channel }).collect();
+    (InputGate { shared: Arc::clone(&shared) }, writers, GateControl { shared })
+}
+
+fn weight(element: &StreamElement) -> usize {
+    match element {
+        StreamElement::Batch(batch) => batch.records.size_bytes() + ELEMENT_BYTES,
+        StreamElement::Barrier(_) | StreamElement::Cancel(_) | StreamElement::EndOfData | StreamElement::EndOfInput => ELEMENT_BYTES,
+    }
+}
+
+impl<C> State<C> {
+    fn next_element(&mut self) -> Option<(usize, StreamElement)> {
+        let n = self.queues.len();
+        for step in 0..n {
+            let channel = (self.turn + step) % n;
+            let queue = &mut self.queues[channel];
+            if queue.blocked {
+                continue;
+            }
+            if let Some(element) = queue.elements.pop_front() {
+                queue.bytes -= weight(&element);
+                self.turn = (channel + 1) % n;
+                return Some((channel, element));
+            }
+        }
+        None
+    }
+}
+
+impl<C> InputGate<C> {
+    /// The next control message or element; waits at most `timeout` for one.
+    pub fn receive(&self, timeout: Duration) -> Result<Received<C>, Cancelled> {
+        let mut state = self.shared.lock();
+        let mut waited = false;
+        loop {
+            if state.cancelled {
+                return Err(Cancelled);
+            }
+            if let Some(control) = state.controls.pop_front() {
+                return Ok(Received::Control(control));
+            }
+            if let Some((channel, element)) = state.next_element() {
+                if state.writers_sleeping > 0 {
+                    self.shared.writable.notify_all();
+                }
+                return Ok(Received::Element { channel, element });
+            }
+            if waited || timeout.is_zero() {
+                return Ok(Received::Timeout);
+            }
+            state.reader_sleeps = true;
+            let (guard, result) =
+                self.shared.readable.wait_timeout(state, timeout).unwrap_or_else(|poisoned| poisoned.into_inner());
+            state = guard;
+            state.reader_sleeps = false;
+            waited = result.timed_out();
+        }
+    }
+
+    /// The next control message, without waiting.
+    pub fn control(&self) -> Result<Option<C>, Cancelled> {
+        let mut state = self.shared.lock();
+        if state.cancelled { Err(Cancelled) } else { Ok(state.controls.pop_front()) }
+    }
+
+    /// Stops reading a channel, for alignment.
+    pub fn block(&self, channel: usize) {
+        self.shared.lock().queues[channel].blocked = true;
+    }
+
+    /// Reads all channels again.
+    pub fn unblock_all(&self) {
+        for queue in &mut self.shared.lock().queues {
+            queue.blocked = false;
+        }
+    }
+
+    /// Bytes that wait in all channels.
+    pub fn backlog_bytes(&self) -> usize {
+        self.shared.lock().queues.iter().map(|queue| queue.bytes).sum()
+    }
+}
+
+impl<C> ChannelWriter<C> {
+    /// Appends an element; waits while the channel is full, calling `background` between the waits (state sweeps must go on
+    /// while output is blocked). True: it had to wait.
+    pub fn send<E: From<Cancelled>>(
+        &self,
+        element: StreamElement,
+        mut background: impl FnMut() -> Result<bool, E>,
+    ) -> Result<bool, E> {
+        let weight = weight(&element);
+        let mut waited = false;
+        let mut state = self.shared.lock();
+        loop {
+            if state.cancelled {
+                return Err(Cancelled.into());
+            }
+            let queue = &mut state.queues[self.channel];
+            if queue.bytes < CHANNEL_BYTES {
+                queue.bytes += weight;
+                queue.elements.push_back(element);
+                if state.reader_sleeps {
+                    self.shared.readable.notify_one();
+                }
+                return Ok(waited);
+            }
+            waited = true;
+            drop(state);
+            let more = background()?;
+            state = self.shared.lock();
+            if !more && !state.cancelled && state.queues[self.channel].bytes >= CHANNEL_BYTES {
+                state.writers_sleeping += 1;
+                let (guard, _) = self
+                    .shared
+                    .writable
+                    .wait_timeout(state, BLOCKED_SLICE)
+                    .unwrap_or_else(|poisoned| poisoned.into_inner());
+                state = guard;
+                state.writers_sleeping -= 1;
+            }
+        }
+    }
+}
+
+impl<C> GateControl<C> {
+    /// Hands a message to the subtask; ignored after a cancel.
+    pub fn send(&self, control: C) {
+        self.shared.lock().controls.push_back(control);
+        self.shared.readable.notify_one();
+    }
+
+    /// Ends the gate for both sides.
+    pub fn cancel(&self) {
+        self.shared.lock().cancelled = true;
+        self.shared.readable.notify_all();
+        self.shared.writable.notify_all();
+    }
+
+    /// Bytes that wait in all channels.
+    pub fn backlog_bytes(&self) -> usize {
+        self.shared.lock().queues.iter().map(|queue| queue.bytes).sum()
+    }
+}

@@ -1,0 +1,385 @@
+//! Drives one sink's commit coordinator: its effects become calls of the committer, on a thread of its own, so that no commit
+//! ever waits on the data path or holds up the control plane.
+
+use crate::connectors::{AbortAnswer, CommitAnswer, Committable, Committer, CommitterContext, ConnectorError, SinkConnector};
+use crate::crash;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use weir_protocol::commit::CommitCoordinator;
+use weir_protocol::commit::coordinator::{AbortOutcome, Call, CommitOutcome, Effect, Event, LossReason, RetryPolicy};
+use weir_protocol::coordinator::CommitPermit;
+use weir_protocol::recovery::RecoveryPlan;
+use weir_protocol::{CheckpointId, Generation, TransactionId};
+
+/// What a committer's thread answers.
+#[derive(Debug)]
+pub enum SinkAnswer {
+    /// To a commit or a status question.
+    Commit {
+        /// Of the call.
+        call: Call,
+        /// In the order of the call.
+        outcomes: Vec<CommitOutcome>,
+        /// True: to a status question.
+        status: bool,
+    },
+    /// To an abort.
+    Abort {
+        /// Of the call.
+        call: Call,
+        /// In the order of the call.
+        outcomes: Vec<AbortOutcome>,
+    },
+    /// Everything of this job's sink that exists outside.
+    Dangling(Result<Vec<TransactionId>, ConnectorError>),
+}
+
+/// Where answers go: (index of the sink among the commits, answer).
+pub type AnswerSender = Arc<dyn Fn(usize, SinkAnswer) + Send + Sync>;
+
+/// What the driver must hear of.
+#[derive(Debug)]
+pub enum SinkNews {
+    /// Writers may drop these from their ledgers.
+    Committed(Vec<TransactionId>),
+    /// All that this checkpoint contains of this sink is committed.
+    PermitDone(CheckpointId),
+    /// All that the newest checkpoint contains is committed.
+    RecoveryCommitted,
+    /// The rest is aborted.
+    RecoveryAborted,
+    /// Worth a line to the user.
+    Notice(String),
+    /// Exit 3.
+    Lost {
+        /// The committable, if its body is known.
+        committable: Option<Box<Committable>>,
+        /// Its identity.
+        id: TransactionId,
+        /// Why.
+        reason: LossReason,
+    },
+    /// Dangling transactions can't be aborted or listed: the attempt fails.
+    RecoveryFailed(String),
+}
+
+/// The commits of one sink in one attempt.
+pub struct SinkCommits {
+    sink: Option<usize>,
+    name: String,
+    machine: CommitCoordinator,
+    thread: CommitThread,
+    /// Committables by identity, for as long as the machine may name them.
+    bodies: BTreeMap<TransactionId, Committable>,
+    /// What recovery has to do, kept until the dangling ones are listed.
+    recovery: Option<Recovery>,
+    wake_at: Option<Duration>,
+}
+
+struct Recovery {
+    contained: Vec<TransactionId>,
+    replayed: BTreeSet<TransactionId>,
+    known_committed: BTreeSet<TransactionId>,
+    up_to: Generation,
+}
+
+impl SinkCommits {
+    /// Starts the sink's committer thread. `index`: repeated with its answers; `sink`: index in the job graph, if it
+    /// stands there.
+    pub fn start(
+        index: usize,
+        sink: Option<usize>,
+        name: &str,
+        generation: Generation,
+        connector: Arc<dyn SinkConnector>,
+        context: CommitterContext,
+        answers: AnswerSender,
+    ) -> Self {
+        SinkCommits {
+            sink,
+            name: name.to_owned(),
+            machine: CommitCoordinator::new(generation, name, RetryPolicy::default()),
+            thread: CommitThread::start(index, name, connector, context, answers),
+            bodies: BTreeMap::new(),
+            recovery: None,
+            wake_at: None,
+        }
+    }
+
+    /// Index of the sink in the job graph; none if it has left the job file.
+    pub fn sink(&self) -> Option<usize> {
+        self.sink
+    }
+
+    /// The sink's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// When the machine wants a tick.
+    pub fn wake_at(&self) -> Option<Duration> {
+        self.wake_at
+    }
+
+    /// Begins recovery: first asks what exists outside, then commits `contained` and aborts the rest.
+    pub fn recover(&mut self, contained: Vec<Committable>, plan: &RecoveryPlan) {
+        let ids = contained.iter().map(|committable| committable.id.clone()).collect();
+        self.bodies.extend(contained.into_iter().map(|committable| (committable.id.clone(), committable)));
+        let own = |ids: &BTreeSet<TransactionId>| ids.iter().filter(|id| id.sink == self.name).cloned().collect();
+        self.recovery = Some(Recovery {
+            contained: ids,
+            replayed: own(&plan.replayed),
+            known_committed: own(&plan.known_committed),
+            up_to: plan.up_to,
+        });
+        self.thread.send(Command::ListDangling);
+    }
+
+    /// A manifest is durable; `committables`: what it contains of this sink.
+    pub fn permit(&mut self, now: Duration, permit: CommitPermit, committables: Vec<Committable>) -> Vec<SinkNews> {
+        self.bodies.extend(committables.into_iter().map(|committable| (committable.id.clone(), committable)));
+        self.step(Event::Permit { now, permit })
+    }
+
+    /// Takes an answer of the thread.
+    pub fn answered(&mut self, now: Duration, answer: SinkAnswer) -> Vec<SinkNews> {
+        match answer {
+            SinkAnswer::Commit { call, outcomes, status: false } => self.step(Event::CommitAnswered { now, call, outcomes }),
+            SinkAnswer::Commit { call, outcomes, status: true } => self.step(Event::StatusAnswered { now, call, outcomes }),
+            SinkAnswer::Abort { call, outcomes } => self.step(Event::AbortAnswered { now, call, outcomes }),
+            SinkAnswer::Dangling(Err(error)) => vec![SinkNews::RecoveryFailed(error.message)],
+            SinkAnswer::Dangling(Ok(dangling)) => {
+                let Some(Recovery { contained, replayed, known_committed, up_to }) = self.recovery.take() else { return Vec::new() };
+                self.step(Event::Recover { now, contained, replayed, known_committed, dangling, up_to })
+            }
+        }
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Duration) -> Vec<SinkNews> {
+        if self.wake_at.is_some_and(|at| at <= now) {
+            self.wake_at = None;
+            return self.step(Event::Tick { now });
+        }
+        Vec::new()
+    }
+
+    /// A clean end. `finished`: the log says so, and what was kept to answer a repeated commit goes. Blocks until the thread
+    /// has done all that was asked of it.
+    pub fn close(mut self, finished: bool) {
+        if finished {
+            self.step(Event::Finished);
+        }
+        self.thread.send(Command::Close { finished });
+    }
+
+    fn step(&mut self, event: Event) -> Vec<SinkNews> {
+        let mut effects = Vec::new();
+        self.machine.handle(event, &mut effects);
+        let mut news = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Commit { call, transactions } => {
+                    let command = Command::Commit { call, what: self.committables(&transactions) };
+                    self.thread.send(command);
+                }
+                Effect::AskStatus { call, transactions } => {
+                    let command = Command::Status { call, what: self.committables(&transactions) };
+                    self.thread.send(command);
+                }
+                Effect::Abort { call, transactions } => self.thread.send(Command::Abort { call, what: transactions }),
+                Effect::Forget { transactions } => {
+                    for id in &transactions {
+                        self.bodies.remove(id);
+                    }
+                    self.thread.send(Command::Forget { what: transactions });
+                }
+                Effect::Committed { transactions } => news.push(SinkNews::Committed(transactions)),
+                Effect::PermitDone { checkpoint } => news.push(SinkNews::PermitDone(checkpoint)),
+                Effect::RecoveryCommitted => {
+                    crash::point("recover-committed");
+                    news.push(SinkNews::RecoveryCommitted);
+                }
+                Effect::RecoveryAborted => news.push(SinkNews::RecoveryAborted),
+                Effect::FoundCommitted { transactions } => {
+                    let ids: Vec<String> = transactions.iter().map(ToString::to_string).collect();
+                    news.push(SinkNews::Notice(format!("sink {}: found committed: {}", self.name, ids.join(", "))));
+                }
+                Effect::Replayed { transaction } => {
+                    let text = format!("sink {}: {transaction} is lost outside, but its records are read again", self.name);
+                    news.push(SinkNews::Notice(text));
+                }
+                Effect::Lost { transaction, reason } => {
+                    let committable = self.bodies.get(&transaction).cloned().map(Box::new);
+                    news.push(SinkNews::Lost { committable, id: transaction, reason });
+                }
+                Effect::AbortFailed { transactions, reason } => {
+                    let ids: Vec<String> = transactions.iter().map(ToString::to_string).collect();
+                    let ids = ids.join(", ");
+                    news.push(SinkNews::RecoveryFailed(format!("sink {}: can't abort {ids}: {reason}", self.name)));
+                }
+                Effect::WakeAt { at } => self.wake_at = Some(at),
+            }
+        }
+        news
+    }
+
+    fn committables(&self, transactions: &[TransactionId]) -> Vec<Committable> {
+        let body = |id| self.bodies.get(id).cloned();
+        transactions.iter().map(|id| body(id).expect("T1: a permit names only what its manifest holds")).collect()
+    }
+}
+
+enum Command {
+    Commit { call: Call, what: Vec<Committable> },
+    Status { call: Call, what: Vec<Committable> },
+    Abort { call: Call, what: Vec<TransactionId> },
+    Forget { what: Vec<TransactionId> },
+    ListDangling,
+    Close { finished: bool },
+}
+
+/// The committer's thread; ends, after what is queued, when dropped.
+struct CommitThread {
+    commands: Option<Sender<Command>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl CommitThread {
+    fn start(
+        index: usize,
+        name: &str,
+        connector: Arc<dyn SinkConnector>,
+        context: CommitterContext,
+        answers: AnswerSender,
+    ) -> Self {
+        let (commands, queue) = channel();
+        let worker = Worker { connector, context, committers: BTreeMap::new() };
+        let thread = std::thread::Builder::new()
+            .name(format!("commit-{name}"))
+            .spawn(move || worker.run(&queue, &|answer| answers(index, answer)))
+            .expect("a thread can be started");
+        CommitThread { commands: Some(commands), thread: Some(thread) }
+    }
+
+    fn send(&self, command: Command) {
+        // The thread only ends when this sender is dropped.
+        let _ = self.commands.as_ref().expect("present until drop").send(command);
+    }
+}
+
+impl Drop for CommitThread {
+    fn drop(&mut self) {
+        self.commands.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Worker {
+    connector: Arc<dyn SinkConnector>,
+    context: CommitterContext,
+    /// By the digest of the plugin that must commit; none: built in.
+    committers: BTreeMap<Option<String>, Box<dyn Committer>>,
+}
+
+impl Worker {
+    fn run(mut self, queue: &Receiver<Command>, answer: &dyn Fn(SinkAnswer)) {
+        while let Ok(command) = queue.recv() {
+            match command {
+                Command::Commit { call, what } => {
+                    let outcomes = self.commit(&what, false);
+                    crash::point("commit-sent");
+                    answer(SinkAnswer::Commit { call, outcomes, status: false });
+                }
+                Command::Status { call, what } => {
+                    let outcomes = self.commit(&what, true);
+                    answer(SinkAnswer::Commit { call, outcomes, status: true });
+                }
+                Command::Abort { call, what } => answer(SinkAnswer::Abort { call, outcomes: self.abort(&what) }),
+                Command::Forget { what } => {
+                    // A marker that stays is only litter: the next recovery lists and forgets it.
+                    let forgotten = self.current().and_then(|committer| committer.forget(&what));
+                    if let Err(error) = forgotten {
+                        tracing::warn!(%error, "commit markers could not be removed; the next start tries again");
+                    }
+                }
+                Command::Close { finished } => {
+                    for (_, committer) in std::mem::take(&mut self.committers) {
+                        if let Err(error) = committer.close(finished) {
+                            tracing::warn!(%error, "the sink's committer did not end cleanly");
+                        }
+                    }
+                }
+                Command::ListDangling => {
+                    answer(SinkAnswer::Dangling(self.current().and_then(|committer| committer.list_dangling())));
+                }
+            }
+        }
+    }
+
+    /// The committer of the build that runs now.
+    fn current(&mut self) -> Result<&mut Box<dyn Committer>, ConnectorError> {
+        let digest = self.context.plugin.clone();
+        self.committer(&digest)
+    }
+
+    fn committer(&mut self, plugin: &Option<String>) -> Result<&mut Box<dyn Committer>, ConnectorError> {
+        if !self.committers.contains_key(plugin) {
+            let context = CommitterContext { plugin: plugin.clone(), ..self.context.clone() };
+            let committer = self.connector.committer(&context)?;
+            let committer = committer.ok_or_else(|| ConnectorError::permanent("the sink has no committer any more"))?;
+            self.committers.insert(plugin.clone(), committer);
+        }
+        Ok(self.committers.get_mut(plugin).expect("inserted above"))
+    }
+
+    /// Commits (or asks about) a writer's transactions in order, each by the build that made it (T6).
+    fn commit(&mut self, what: &[Committable], ask: bool) -> Vec<CommitOutcome> {
+        let mut outcomes = Vec::with_capacity(what.len());
+        for run in what.chunk_by(|a, b| a.plugin == b.plugin) {
+            let answers = match self.committer(&run[0].plugin) {
+                Err(error) => vec![CommitAnswer::Unknown(error.message); run.len()],
+                Ok(committer) if ask => committer.status(run),
+                Ok(committer) => committer.commit(run),
+            };
+            let done = answers.iter().all(|a| matches!(a, CommitAnswer::Committed | CommitAnswer::AlreadyCommitted));
+            outcomes.extend(answers.into_iter().map(outcome_of));
+            if !done && !ask {
+                let rest = what.len() - outcomes.len();
+                outcomes.extend(vec![CommitOutcome::Retryable("an earlier one is not committed yet".into()); rest]);
+                break;
+            }
+        }
+        outcomes
+    }
+
+    fn abort(&mut self, what: &[TransactionId]) -> Vec<AbortOutcome> {
+        match self.current() {
+            Err(error) => vec![AbortOutcome::Retryable(error.message); what.len()],
+            Ok(committer) => committer
+                .abort(what)
+                .into_iter()
+                .map(|answer| match answer {
+                    AbortAnswer::Aborted => AbortOutcome::Aborted,
+                    AbortAnswer::Committed => AbortOutcome::Committed,
+                    AbortAnswer::Retryable(reason) => AbortOutcome::Retryable(reason),
+                })
+                .collect(),
+        }
+    }
+}
+
+fn outcome_of(answer: CommitAnswer) -> CommitOutcome {
+    match answer {
+        CommitAnswer::Committed => CommitOutcome::Committed,
+        CommitAnswer::AlreadyCommitted => CommitOutcome::AlreadyCommitted,
+        CommitAnswer::Retryable(reason) => CommitOutcome::Retryable(reason),
+        CommitAnswer::Unknown(reason) => CommitOutcome::Unknown(reason),
+        CommitAnswer::Lost(reason) => CommitOutcome::Lost(reason),
+    }
+}

@@ -1,0 +1,122 @@
+//! Whether a checkpoint can be restored into the job as it is now, and what of it goes where.
+//!
+//! Rules (until rescale and migration exist): a stateful operator keeps its parallelism, backend, state names, kinds and
+//! schema versions; a rebuilt plugin with the same states is taken; an added operator starts empty; a stateful operator may
+//! not be removed. Sources and sinks may change their parallelism.
+
+use super::deploy::JobParts;
+use crate::graph::BackendKind;
+use crate::store::manifest::{Manifest, OperatorManifest, StateManifest};
+use weir_plugin::state::{KEY_GROUPS, KEY_HASH};
+
+/// What the user should hear although the checkpoint can be restored.
+pub type Notices = Vec<String>;
+
+/// Name of a backend in manifests.
+pub fn backend_name(kind: BackendKind) -> &'static str {
+    match kind {
+        BackendKind::RocksDb => "rocksdb",
+        BackendKind::Memory => "memory",
+    }
+}
+
+/// Checks a checkpoint against the job.
+///
+/// # Errors
+/// Every reason why it can't be restored, in one text.
+pub fn check(parts: &JobParts, manifest: &Manifest) -> Result<Notices, String> {
+    let (mut notices, mut faults) = (Notices::new(), Vec::new());
+    if manifest.key_groups != KEY_GROUPS || manifest.key_hash != KEY_HASH {
+        faults.push(format!(
+            "its keys are spread over {} groups by {}, this build uses {KEY_GROUPS} and {KEY_HASH}: run the build of weir that wrote it",
+            manifest.key_groups, manifest.key_hash
+        ));
+    }
+    for (o, spec) in parts.graph.operators.iter().enumerate() {
+        match manifest.operators.get(&spec.name) {
+            None => notices.push(format!("operator {} is new since checkpoint {}: it starts empty", spec.name, manifest.id)),
+            Some(stored) => check_operator(parts, o, stored, &mut notices, &mut faults),
+        }
+    }
+    for (name, stored) in &manifest.operators {
+        if parts.graph.operators.iter().any(|spec| spec.name == *name) {
+            continue;
+        }
+        if stored.states.is_empty() {
+            notices.push(format!("operator {name} has left the job; it had no state"));
+        } else {
+            faults.push(format!(
+                "operator {name} has state in it ({}) but has left the job file: put it back, or start over with --fresh",
+                state_names(&stored.states)
+            ));
+        }
+    }
+    for name in manifest.sources.keys().filter(|name| parts.graph.sources.iter().all(|spec| spec.name != **name)) {
+        notices.push(format!("source {name} has left the job: its positions are given up"));
+    }
+    for spec in parts.graph.sources.iter().filter(|spec| !manifest.sources.contains_key(&spec.name)) {
+        notices.push(format!("source {} is new since checkpoint {}: it is read from its beginning", spec.name, manifest.id));
+    }
+    if faults.is_empty() { Ok(notices) } else { Err(faults.join("; ")) }
+}
+
+fn state_names(states: &[StateManifest]) -> String {
+    states.iter().map(|state| state.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn described(states: &[StateManifest]) -> String {
+    if states.is_empty() {
+        return "no state".into();
+    }
+    let one = |state: &StateManifest| format!("{} ({}, schema {})", state.name, state.kind, state.schema_version);
+    states.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn check_operator(parts: &JobParts, operator: usize, stored: &OperatorManifest, notices: &mut Notices, faults: &mut Vec<String>) {
+    let spec = &parts.graph.operators[operator];
+    let (name, states) = (&spec.name, &parts.states[operator]);
+    if stored.states != *states {
+        faults.push(format!(
+            "operator {name} had {} and its plugin now declares {}: run the plugin that wrote it (sha256 {}), or start over with --fresh",
+            described(&stored.states),
+            described(states),
+            stored.plugin
+        ));
+        return;
+    }
+    if stored.plugin != parts.plugins[operator] {
+        notices.push(format!("operator {name} runs a rebuilt plugin ({} instead of {})", short(&parts.plugins[operator]), short(&stored.plugin)));
+    }
+    if states.is_empty() {
+        return;
+    }
+    if stored.parallelism != spec.parallelism {
+        faults.push(format!(
+            "operator {name} has state and ran with parallelism {}, the job file now says {}: set it back to {}, or start over with --fresh",
+            stored.parallelism, spec.parallelism, stored.parallelism
+        ));
+    }
+    let backend = backend_name(parts.graph.state.backend);
+    if stored.backend != backend {
+        faults.push(format!(
+            "operator {name} kept its state in backend {}, the job file now says {backend}: set [state].backend back, or start over with --fresh",
+            stored.backend
+        ));
+    }
+}
+
+fn short(digest: &str) -> &str {
+    digest.get(..12).unwrap_or(digest)
+}
+
+/// Ports of a subtask whose end was processed, and whether EndOfData was sent on, for an operator that may have changed its
+/// parallelism (then it has no state, and an end only counts when every former subtask had seen it).
+pub fn ended_of(stored: &OperatorManifest, parallelism: u32, subtask: u32) -> (Vec<u32>, bool) {
+    if stored.parallelism == parallelism {
+        let own = &stored.subtasks[subtask as usize];
+        return (own.ended_ports.clone(), own.end_of_data_sent);
+    }
+    let mut ports = stored.subtasks.first().map_or(Vec::new(), |first| first.ended_ports.clone());
+    ports.retain(|port| stored.subtasks.iter().all(|other| other.ended_ports.contains(port)));
+    (ports, stored.subtasks.iter().all(|other| other.end_of_data_sent))
+}

@@ -1,0 +1,272 @@
+//! Wasm plugins as operators: the bridge between the plugin host, which knows no runtime, and the subtasks.
+
+use super::provider::{InstanceTask, OperatorProvider};
+use crate::connectors::plugin_sink::PluginSource;
+use crate::connectors::{ConnectorError, Remedy};
+use crate::graph::{BadRecordPolicy, GrantsSpec, LimitsSpec, OperatorSpec, PluginFacts, Problem, SinkConnectorSpec, SinkSpec};
+use crate::store::manifest::StateManifest;
+use crate::task::operator::{OperatorFailure, Processed, StateRef, StreamOperator};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use weir_plugin::batch::RecordBatch;
+use weir_plugin::{
+    Failure, Grants, Limits, LoadOptions, Plugin, PluginEngine, PluginKind, Retries, SupervisedOperator, TaskInfo, TaskSetup,
+};
+
+/// Loads plugins once for each file, and makes instances of them.
+pub struct WasmProvider {
+    engine: Arc<PluginEngine>,
+    /// By digest.
+    loaded: Mutex<BTreeMap<String, Loaded>>,
+    /// Digest of each operator's or sink's plugin, by its name in the job file.
+    digests: Mutex<BTreeMap<String, String>>,
+}
+
+/// What a plugin is needed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// An `[[operator]]`.
+    Operator,
+    /// A `[[sink]]`.
+    Sink,
+}
+
+impl Role {
+    fn word(self) -> &'static str {
+        match self {
+            Role::Operator => "an operator",
+            Role::Sink => "a sink",
+        }
+    }
+}
+
+fn wants_end(plugin: &Plugin) -> bool {
+    plugin.kind() == PluginKind::Operator { end_of_input: true }
+}
+
+#[derive(Clone)]
+struct Loaded {
+    plugin: Arc<Plugin>,
+    bytes: bytes::Bytes,
+}
+
+/// Limits of the plugin host from those of the job file.
+pub fn limits_of(spec: &LimitsSpec) -> Limits {
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    Limits { memory: size(spec.memory_bytes), call: spec.call, emit: size(spec.emit_bytes), ..Limits::default() }
+}
+
+/// Grants of the plugin host from those of the job file.
+pub fn grants_of(spec: &GrantsSpec) -> Grants {
+    Grants { folders: spec.folders.clone() }
+}
+
+impl WasmProvider {
+    /// Nothing is loaded yet.
+    pub fn new(engine: Arc<PluginEngine>) -> Self {
+        WasmProvider { engine, loaded: Mutex::default(), digests: Mutex::default() }
+    }
+
+    /// Loads a plugin for a node of the job, checking its pin and kind.
+    pub fn load(
+        &self,
+        node: &str,
+        path: &Path,
+        sha256: Option<&str>,
+        limits: &LimitsSpec,
+        role: Role,
+    ) -> Result<Arc<Plugin>, Problem> {
+        let failed = |what: String, next: &str| Problem::new(node.to_owned(), what, next);
+        let options = LoadOptions { sha256: sha256.map(str::to_owned), limits: limits_of(limits), ..LoadOptions::default() };
+        let name = path.display().to_string();
+        let bytes = std::fs::read(path).map_err(|error| {
+            failed(format!("plugin {name} can't be read: {error}"), "build it, or correct `plugin` in the job file")
+        })?;
+        let plugin = self.engine.load_bytes(&name, &bytes, &options).map_err(|error| failed(error.to_string(), ""))?;
+        let got = match plugin.kind() {
+            PluginKind::Operator { .. } => Role::Operator,
+            PluginKind::Sink => Role::Sink,
+        };
+        if got != role {
+            let what = format!("plugin {name} is {}, where {} is needed", got.word(), role.word());
+            return Err(failed(what, "name a plugin of the other kind, or move this one to the other kind of section"));
+        }
+        self.remember(node, &plugin, bytes.into());
+        Ok(plugin)
+    }
+
+    fn remember(&self, node: &str, plugin: &Arc<Plugin>, bytes: bytes::Bytes) {
+        let digest = plugin.sha256().to_owned();
+        lock(&self.digests).insert(node.to_owned(), digest.clone());
+        lock(&self.loaded).insert(digest, Loaded { plugin: Arc::clone(plugin), bytes });
+    }
+
+    /// A loaded plugin by its digest.
+    pub fn by_digest(&self, digest: &str) -> Option<Arc<Plugin>> {
+        lock(&self.loaded).get(digest).map(|loaded| Arc::clone(&loaded.plugin))
+    }
+
+    fn of_node(&self, node: &str) -> Option<Arc<Plugin>> {
+        let digest = lock(&self.digests).get(node).cloned()?;
+        self.by_digest(&digest)
+    }
+
+    /// Takes in a build that the job file no longer names, but whose committables exist.
+    pub fn load_stored(&self, digest: &str, bytes: bytes::Bytes) -> Result<(), String> {
+        let options = LoadOptions { sha256: Some(digest.to_owned()), ..LoadOptions::default() };
+        let plugin = self.engine.load_bytes(digest, &bytes, &options).map_err(|error| error.to_string())?;
+        lock(&self.loaded).insert(digest.to_owned(), Loaded { plugin, bytes });
+        Ok(())
+    }
+
+    /// Every loaded build: (sha256, bytes).
+    pub fn builds(&self) -> Vec<(String, bytes::Bytes)> {
+        lock(&self.loaded).iter().map(|(digest, loaded)| (digest.clone(), loaded.bytes.clone())).collect()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // Only whole entries are inserted: a panic elsewhere leaves the map usable.
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl PluginSource for WasmProvider {
+    fn sink_plugin(&self, sink: &SinkSpec, sha256: Option<&str>) -> Result<Arc<Plugin>, ConnectorError> {
+        if let Some(digest) = sha256 {
+            let missing = || {
+                ConnectorError::permanent(format!(
+                    "sink {}: build {digest} of its plugin made transactions that are not ended, and is not at hand: put it back \
+                     into the checkpoint storage, or name it in the job file",
+                    sink.name
+                ))
+            };
+            return self.by_digest(digest).ok_or_else(missing);
+        }
+        let SinkConnectorSpec::Plugin { plugin, sha256, limits, .. } = &sink.connector else {
+            unreachable!("only plugin sinks ask for a plugin")
+        };
+        let known = lock(&self.digests).get(&sink.name).cloned().and_then(|digest| self.by_digest(&digest));
+        match known {
+            Some(plugin) => Ok(plugin),
+            None => self
+                .load(&sink.name, plugin, sha256.as_deref(), limits, Role::Sink)
+                .map_err(|problem| ConnectorError::permanent(problem.to_string())),
+        }
+    }
+}
+
+impl OperatorProvider for WasmProvider {
+    fn facts(&self, operator: &OperatorSpec) -> Result<PluginFacts, Vec<Problem>> {
+        let plugin = self
+            .load(&operator.name, &operator.plugin, operator.sha256.as_deref(), &operator.limits, Role::Operator)
+            .map_err(|problem| vec![Problem { place: format!("operator {}", problem.place), ..problem }])?;
+        let descriptor = plugin.operator().expect("its kind was checked");
+        let states = descriptor.states.iter().map(|state| StateManifest {
+            name: state.name.clone(),
+            kind: state.kind.name().to_owned(),
+            schema_version: state.schema_version,
+        });
+        Ok(PluginFacts {
+            digest: plugin.sha256().to_owned(),
+            states: states.collect(),
+            side_outputs: descriptor.side_outputs.clone(),
+            inputs: descriptor.inputs.unwrap_or(0),
+            ends: wants_end(&plugin),
+        })
+    }
+
+    fn instantiate(&self, operator: &OperatorSpec, task: InstanceTask) -> Result<Box<dyn StreamOperator>, OperatorFailure> {
+        let plugin = self.of_node(&operator.name).expect("facts were asked for before instances");
+        let setup = TaskSetup {
+            task: TaskInfo {
+                job: task.job,
+                operator: operator.name.clone(),
+                subtask: task.subtask,
+                parallelism: task.parallelism,
+                attempt: task.attempt,
+            },
+            config: operator.config.to_string(),
+            limits: limits_of(&operator.limits),
+            grants: grants_of(&operator.grants),
+        };
+        let end_states = match wants_end(&plugin) {
+            true => plugin.operator().expect("its kind was checked").prefetched(),
+            false => Vec::new(),
+        };
+        let policy = match operator.on_bad_record {
+            BadRecordPolicy::Fail => weir_plugin::BadRecordPolicy::Fail,
+            BadRecordPolicy::Drop | BadRecordPolicy::DeadLetter => weir_plugin::BadRecordPolicy::Skip,
+        };
+        let spec = weir_plugin::OperatorSpec { plugin: Arc::clone(&plugin), setup, retries: Retries::default() };
+        let instance = SupervisedOperator::new(spec).map_err(|error| OperatorFailure {
+            message: error.to_string(),
+            record: None,
+            // The same build with the same configuration does the same again.
+            remedy: Remedy::Permanent,
+        })?;
+        Ok(Box::new(WasmOperator { instance: Some(instance), policy, ends: wants_end(&plugin), end_states }))
+    }
+}
+
+/// An operator that is a plugin.
+struct WasmOperator {
+    /// None after `close`.
+    instance: Option<SupervisedOperator>,
+    policy: weir_plugin::BadRecordPolicy,
+    ends: bool,
+    end_states: Vec<u16>,
+}
+
+impl WasmOperator {
+    fn instance(&mut self) -> &mut SupervisedOperator {
+        self.instance.as_mut().expect("a closed operator is not called")
+    }
+}
+
+fn failure_of(failure: &Failure) -> OperatorFailure {
+    let message = failure.to_string();
+    match failure {
+        // A record that can't be processed can't be processed next time either.
+        Failure::BadRecord { record, .. } => OperatorFailure { message, record: Some(record.index), remedy: Remedy::Permanent },
+        Failure::Task(_) | Failure::GaveUp { .. } => OperatorFailure { message, record: None, remedy: Remedy::Restart },
+    }
+}
+
+fn processed_of(output: weir_plugin::Output) -> Processed {
+    let sides = output.sides.into_iter().flat_map(|(side, chunks)| chunks.into_iter().map(move |chunk| (side, chunk)));
+    Processed { main: output.main, sides: sides.collect(), bad: Vec::new() }
+}
+
+impl StreamOperator for WasmOperator {
+    fn process(&mut self, port: u32, records: &RecordBatch, state: StateRef<'_>) -> Result<Processed, OperatorFailure> {
+        let policy = self.policy;
+        let processed = self.instance().process(port, records, state, policy).map_err(|failure| failure_of(&failure))?;
+        let bad = processed.skipped.into_iter().map(|bad| (bad.index, bad.reason)).collect();
+        Ok(Processed { bad, ..processed_of(processed.output) })
+    }
+
+    fn wants_end(&self) -> bool {
+        self.ends
+    }
+
+    fn on_end(&mut self, port: u32, _state: StateRef<'_>) -> Result<Processed, OperatorFailure> {
+        self.instance().on_end(port).map(processed_of).map_err(|failure| failure_of(&failure))
+    }
+
+    fn end_key_states(&self) -> &[u16] {
+        &self.end_states
+    }
+
+    fn on_end_keys(&mut self, keys: &[Vec<u8>], state: StateRef<'_>) -> Result<Processed, OperatorFailure> {
+        self.instance().on_end_keys(keys, state).map(processed_of).map_err(|failure| failure_of(&failure))
+    }
+
+    fn close(&mut self) {
+        if let Some(instance) = self.instance.take() {
+            if let Err(error) = instance.close() {
+                tracing::warn!(%error, "a plugin failed while it was closed; its work is committed all the same");
+            }
+        }
+    }
+}

@@ -1,0 +1,612 @@
+//! Runs a job: lock, claim, recover, run, and again after a failure, as the restart policy says.
+
+use super::attempt::{AttemptEnd, AttemptRun, AttemptSetup, Event};
+use super::commits::SinkCommits;
+use super::deploy::{Attempt, Deployment, JobParts, Restored, deploy, source_subtasks};
+use super::keeper::LogKeeper;
+use super::recovery::{OutsideRecovery, RecoveryError, fetch_state, restorable_before, splits_of};
+use super::refusals;
+use super::{compat, prepare};
+use crate::clock;
+use crate::connectors::{Remedy, SplitState};
+use crate::graph::{Problem, RestartStrategy as SpecStrategy};
+use crate::job::{EventListener, Failure, JobEvent, JobOutcome, RunOptions, StartMode, StopRequest, StopSignal};
+use crate::store::lock::DataLock;
+use crate::store::manifest::Manifest;
+use crate::store::{Backoff, CheckpointStore, ClaimError, Claimed, Claiming, JobLog, LogError, LogStore, References, claim, gc};
+use crate::task::messages::{TaskControl, TaskFailure};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use weir_protocol::coordinator::{CheckpointCoordinator, CompletedCheckpoint, CoordinatorConfig};
+use weir_protocol::log::claimant::ClaimRequest;
+use weir_protocol::log::{ClaimFacts, LogView, Start};
+use weir_protocol::recovery::{Ask, Purpose, RecoveryPlan, StartPoint};
+use weir_protocol::restart::{RestartEffect, RestartEvent, RestartPolicy, RestartStrategy};
+use weir_protocol::{CheckpointId, Generation, Lineage};
+
+/// A job that is about to run.
+pub struct JobRun {
+    parts: Arc<JobParts>,
+    options: RunOptions,
+    listener: EventListener,
+    store: Arc<CheckpointStore>,
+    log: LogStore,
+    /// Origin of the monotonic times that the machines see.
+    origin: Instant,
+    policy: RestartPolicy,
+    /// Attempts so far, those that did not get as far as a claim included.
+    tries: u32,
+    /// What the next claim asks for: the user's wish first, then a plain resume.
+    mode: StartMode,
+    /// Splits of a start from the beginning, enumerated once in this process.
+    enumerated: Option<Vec<Vec<SplitState>>>,
+    connectors: prepare::SinkFactory,
+}
+
+/// What came of one attempt.
+enum Step {
+    Done(JobOutcome),
+    Again(TaskFailure),
+}
+
+type Early = Box<JobOutcome>;
+
+/// Runs a job to its end.
+pub async fn run_job(
+    parts: JobParts,
+    connectors: prepare::SinkFactory,
+    options: RunOptions,
+    mut stop: StopSignal,
+    listener: EventListener,
+) -> JobOutcome {
+    // The lock only spares users a mistake; the claim is the fence.
+    let _lock = match DataLock::acquire(&options.data, &parts.graph.name) {
+        Ok(lock) => lock,
+        Err(error) => return refused(&options.data.display().to_string(), error.to_string(), ""),
+    };
+    let folder = parts.graph.checkpoint.folder(&options.data);
+    let store = match CheckpointStore::create(&folder.display().to_string()) {
+        Ok(store) => store,
+        Err(error) => return refused("[checkpoint].storage", error.to_string(), ""),
+    };
+    let log = LogStore::new(store.clone(), &parts.graph.name);
+    let restart = &parts.graph.restart;
+    let strategy = match restart.strategy {
+        SpecStrategy::None => RestartStrategy::None,
+        SpecStrategy::Fixed => RestartStrategy::Fixed { delay: restart.delay, attempts: restart.attempts },
+        SpecStrategy::Exponential => {
+            RestartStrategy::Exponential { delay: restart.delay, max_delay: restart.max_delay, attempts: restart.attempts }
+        }
+    };
+    let policy = RestartPolicy::new(strategy, restart.reset_after);
+    let mode = options.mode;
+    let mut run = JobRun {
+        parts: Arc::new(parts),
+        options,
+        listener,
+        store: Arc::new(store),
+        log,
+        origin: clock::monotonic(),
+        policy,
+        tries: 0,
+        mode,
+        enumerated: None,
+        connectors,
+    };
+    if let Err(outcome) = run.check_before_claim().await {
+        return *outcome;
+    }
+    let outcome = run.attempts(&mut stop).await;
+    run.remove_working_state();
+    outcome
+}
+
+fn refused(place: &str, what: String, next: &str) -> JobOutcome {
+    JobOutcome::Refused { problems: vec![Problem::new(place, what, next)] }
+}
+
+impl JobRun {
+    /// What can be refused without a trace: sink targets that can't be used, output that would be written again, a checkpoint
+    /// that does not fit or is not whole.
+    async fn check_before_claim(&self) -> Result<(), Early> {
+        let entries = self.log.read_entries().await.map_err(|error| Box::new(refused("checkpoint storage", error.to_string(), "")))?;
+        let first_start = entries.is_empty();
+        for (sink, spec) in self.parts.sinks.iter().zip(&self.parts.graph.sinks) {
+            let place = format!("sink {}", spec.name);
+            sink.prepare_target().map_err(|error| Box::new(refused(&place, error.message, "")))?;
+            let has_output = sink.has_output().map_err(|error| Box::new(refused(&place, error.message, "")))?;
+            if first_start && has_output && !self.options.allow_duplicates {
+                let target = sink.target().map_or(String::new(), |target| target.display().to_string());
+                return Err(Box::new(refused(
+                    &place,
+                    format!("this job has never run with this data folder, but {target} holds committed output of an earlier run"),
+                    "move that output away, or say --allow-duplicates to write beside it",
+                )));
+            }
+        }
+        let view = LogView::new(entries);
+        if let StartMode::From(id) = self.mode {
+            if view.find(id).is_some() {
+                let manifest = self.manifest(id).await?;
+                self.check_fit(&manifest).await?;
+                for file in manifest.files() {
+                    if let Err(error) = self.store.check(file).await {
+                        return Err(Box::new(self.cannot_restore(Some(id), error.to_string()).await));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn attempts(&mut self, stop: &mut StopSignal) -> JobOutcome {
+        loop {
+            self.tries += 1;
+            let failure = match self.attempt(stop).await {
+                Ok(Step::Done(outcome)) => return outcome,
+                Err(outcome) => return *outcome,
+                Ok(Step::Again(failure)) => failure,
+            };
+            // Only the first start follows the user's wish; what it wrote is in the log.
+            self.mode = StartMode::Resume;
+            let why = failure_of(&failure);
+            if failure.remedy == Remedy::Permanent {
+                return JobOutcome::Failed(why);
+            }
+            let mut effects = Vec::new();
+            let attempt = Generation(self.tries);
+            self.policy.handle(RestartEvent::Failed { now: self.origin.elapsed(), generation: attempt }, &mut effects);
+            for effect in effects {
+                match effect {
+                    RestartEffect::GiveUp { failures } => {
+                        let why = Failure { why: format!("{} ({failures} failures in a row)", why.why), ..why };
+                        return JobOutcome::Failed(why);
+                    }
+                    RestartEffect::RestartAt { at, attempt } => {
+                        let delay = at.saturating_sub(self.origin.elapsed());
+                        let attempts = self.parts.graph.restart.attempts;
+                        (self.listener)(JobEvent::Restarting { failures: attempt, attempts, delay, why: why.clone() });
+                        if self.wait(delay, stop).await {
+                            return JobOutcome::Stopped { resumes_from: self.newest().await };
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for a restart. True: the user wants to stop instead; what is committed is committed, nothing runs.
+    async fn wait(&self, delay: Duration, stop: &mut StopSignal) -> bool {
+        if stop.requested() != StopRequest::None {
+            return true;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(delay) => false,
+            _ = stop.changed() => true,
+        }
+    }
+
+    async fn newest(&self) -> Option<CheckpointId> {
+        let entries = self.log.read_entries().await.ok()?;
+        LogView::new(entries).newest().map(|(_, entry)| entry.id)
+    }
+
+    /// One attempt, from claim to end; every thread of it has ended when this returns.
+    async fn attempt(&mut self, stop: &mut StopSignal) -> Result<Step, Early> {
+        let claimed = match claim(self.log.clone(), self.claim_request(), Backoff::default()).await {
+            Ok(Claiming::Claimed(claimed)) => *claimed,
+            Ok(Claiming::Finished(checkpoint)) => return Ok(Step::Done(JobOutcome::AlreadyFinished { checkpoint })),
+            Err(ClaimError::Refused(refusal)) => {
+                return Ok(Step::Done(refusals::outcome(&self.parts.graph, self.store.place(), refusal)));
+            }
+            Err(ClaimError::Storage(message)) => {
+                let place = "checkpoint storage".into();
+                return Ok(Step::Again(TaskFailure { place, message, remedy: Remedy::Restart }));
+            }
+        };
+        let Claimed { claim, plan, log } = claimed;
+        let generation = claim.generation;
+        match self.recovered(plan, claim.lineage, generation, log, stop).await? {
+            Ok(outcome) => Ok(Step::Done(outcome)),
+            Err(failure) => Ok(Step::Again(failure)),
+        }
+    }
+
+    fn claim_request(&self) -> ClaimRequest {
+        let start = match self.mode {
+            StartMode::Resume => Start::Newest,
+            StartMode::Fresh => Start::Scratch,
+            StartMode::From(id) => Start::From(id),
+        };
+        let targets = self.parts.sinks.iter().filter_map(|sink| sink.target());
+        let parallelism = self.parts.graph.sinks.iter().map(|sink| sink.parallelism).max().unwrap_or(1);
+        let facts = ClaimFacts {
+            sink_paths: targets.map(|target| target.display().to_string()).collect(),
+            parallelism,
+            ..ClaimFacts::default()
+        };
+        ClaimRequest {
+            nonce: uuid::Uuid::new_v4().as_u128(),
+            new_lineage: Lineage(uuid::Uuid::new_v4().as_u128()),
+            ask: Ask { purpose: Purpose::Run, start, allow_duplicates: self.options.allow_duplicates },
+            facts,
+        }
+    }
+
+    async fn manifest(&self, id: CheckpointId) -> Result<Manifest, Early> {
+        match self.log.manifest(id).await {
+            Ok(manifest) => Ok(manifest),
+            Err(error @ LogError::Store(_)) => Err(Box::new(refused("checkpoint storage", error.to_string(), ""))),
+            Err(error) => Err(Box::new(self.cannot_restore(Some(id), error.to_string()).await)),
+        }
+    }
+
+    async fn check_fit(&self, manifest: &Manifest) -> Result<Vec<String>, Early> {
+        match compat::check(&self.parts, manifest) {
+            Ok(notices) => Ok(notices),
+            Err(why) => Err(Box::new(self.cannot_restore(manifest.checkpoint_id().ok(), why).await)),
+        }
+    }
+
+    /// Exit 4, naming the newest older checkpoint that can be restored.
+    async fn cannot_restore(&self, checkpoint: Option<CheckpointId>, why: String) -> JobOutcome {
+        let mut older = Vec::new();
+        if let Ok(entries) = self.log.read_entries().await {
+            for id in LogView::new(entries).checkpoint_ids() {
+                if checkpoint.is_none_or(|checkpoint| id < checkpoint) {
+                    older.extend(self.log.manifest(id).await.ok());
+                }
+            }
+        }
+        let older = restorable_before(&self.store, &self.parts, older).await.and_then(|id| id.parse().ok());
+        JobOutcome::CannotRestore { checkpoint, why, older }
+    }
+
+    /// From the claim on: commit, abort, restore, run. `Ok(Err(failure))`: the attempt failed, a restart may help.
+    async fn recovered(
+        &mut self,
+        plan: RecoveryPlan,
+        lineage: Lineage,
+        generation: Generation,
+        mut log: JobLog,
+        stop: &mut StopSignal,
+    ) -> Result<Result<JobOutcome, TaskFailure>, Early> {
+        let newest = match plan.newest {
+            Some(id) => Some(self.manifest(id).await?),
+            None => None,
+        };
+        let from = match plan.start {
+            StartPoint::Scratch => None,
+            StartPoint::Checkpoint(id) if plan.newest == Some(id) => newest.clone(),
+            StartPoint::Checkpoint(id) => Some(self.manifest(id).await?),
+        };
+        if let Some(manifest) = &from {
+            for notice in self.check_fit(manifest).await? {
+                (self.listener)(JobEvent::Notice(notice));
+            }
+        }
+        let start = from.as_ref().and_then(|manifest| manifest.checkpoint_id().ok());
+        (self.listener)(JobEvent::Started { generation, from: start });
+        self.store_plugins().await.map_err(|failure| Box::new(JobOutcome::Failed(failure_of(&failure))))?;
+
+        let splits = match self.splits(from.as_ref()) {
+            Ok(splits) => splits,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        if let Some(manifest) = &newest {
+            if let Err(why) = self.load_committing_builds(manifest).await {
+                return Err(Box::new(self.cannot_restore(manifest.checkpoint_id().ok(), why).await));
+            }
+        }
+        let (events, mut inbox) = unbounded_channel();
+        let connectors = self.connectors.clone();
+        let recovery = OutsideRecovery {
+            parts: &self.parts,
+            splits: &splits,
+            newest: newest.as_ref(),
+            plan: &plan,
+            origin: self.origin,
+            connector_of: &move |spec| connectors(spec),
+        };
+        let commits = match recovery.run(&events, &mut inbox).await {
+            Ok((commits, notices)) => {
+                notices.into_iter().for_each(|notice| (self.listener)(JobEvent::Notice(notice)));
+                commits
+            }
+            Err(RecoveryError::Lost(transactions)) => return Err(Box::new(JobOutcome::CommitLost { transactions })),
+            Err(RecoveryError::Failed(message)) => {
+                return Ok(Err(TaskFailure { place: "recovery".into(), message, remedy: Remedy::Restart }));
+            }
+        };
+        if plan.last {
+            // The final checkpoint's commits are done now: only `finished` was missing.
+            let checkpoint = start.expect("a final checkpoint is a checkpoint");
+            return Ok(self.finish_recovered(log, commits, checkpoint).await);
+        }
+        self.collect_garbage(&mut log, generation).await;
+        let restored = match self.restore(from.as_ref(), &splits, generation).await? {
+            Ok(restored) => restored,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let attempt = Attempt { lineage, generation, state_folder: self.state_folder(generation) };
+        self.run_attempt(attempt, restored, splits, commits, log, (events, &mut inbox), stop).await
+    }
+
+    async fn finish_recovered(&self, mut log: JobLog, commits: Vec<SinkCommits>, checkpoint: CheckpointId) -> Result<JobOutcome, TaskFailure> {
+        use crate::store::FinishOutcome;
+        match log.finish(checkpoint).await {
+            FinishOutcome::Finished => {
+                close_commits(commits, true).await;
+                Ok(JobOutcome::Finished { checkpoint })
+            }
+            FinishOutcome::Fenced { by } => Ok(JobOutcome::Fenced { by: format!("entry {by} of the job's log was written by another process") }),
+            FinishOutcome::Undecided { reason } => {
+                Err(TaskFailure { place: "checkpoint storage".into(), message: reason, remedy: Remedy::Restart })
+            }
+        }
+    }
+
+    fn splits(&mut self, from: Option<&Manifest>) -> Result<Vec<Vec<SplitState>>, TaskFailure> {
+        if from.is_none() {
+            if let Some(splits) = &self.enumerated {
+                return Ok(splits.clone());
+            }
+        }
+        let splits = splits_of(&self.parts, from)
+            .map_err(|error| TaskFailure { place: "source".into(), message: error.message, remedy: error.remedy })?;
+        if from.is_none() {
+            self.enumerated = Some(splits.clone());
+        }
+        Ok(splits)
+    }
+
+    async fn store_plugins(&self) -> Result<(), TaskFailure> {
+        for (digest, bytes) in &self.parts.plugin_bytes {
+            self.store.put_plugin(digest, bytes.clone()).await.map_err(|error| TaskFailure {
+                place: "checkpoint storage".into(),
+                message: error.to_string(),
+                remedy: Remedy::Restart,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// A committable is ended by the build that made it, whatever the job file names now.
+    async fn load_committing_builds(&self, manifest: &Manifest) -> Result<(), String> {
+        let in_use = self.plugins_in_use();
+        let committables = manifest.sinks.values().flat_map(|sink| &sink.committables);
+        for digest in committables.filter_map(|one| one.plugin.as_ref()).filter(|digest| !in_use.contains(*digest)) {
+            let bytes = self.store.get_plugin(digest).await.map_err(|error| error.to_string())?;
+            (self.parts.load_build)(digest, bytes)?;
+        }
+        Ok(())
+    }
+
+    fn plugins_in_use(&self) -> BTreeSet<String> {
+        self.parts.plugin_bytes.iter().map(|(digest, _)| digest.clone()).collect()
+    }
+
+    async fn collect_garbage(&self, log: &mut JobLog, generation: Generation) {
+        let in_use = References { files: BTreeSet::new(), plugins: self.plugins_in_use() };
+        match gc::collect_garbage(log.store(), generation, log.claim_slot(), &in_use).await {
+            Ok(removed) => {
+                if let Some(reason) = removed.held_back {
+                    (self.listener)(JobEvent::Notice(format!("nothing was cleaned up in the checkpoint storage: {reason}")));
+                }
+                for leftover in removed.leftovers {
+                    tracing::warn!(file = leftover.name, error = %leftover.error, "can't be deleted now; a later start tries again");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "the checkpoint storage could not be cleaned up; a later start tries again"),
+        }
+    }
+
+    fn state_folder(&self, generation: Generation) -> PathBuf {
+        self.options.data.join("state").join(generation.to_string())
+    }
+
+    /// Working state is only of use to the process that made it.
+    fn remove_working_state(&self) {
+        let folder = self.options.data.join("state");
+        if let Err(error) = std::fs::remove_dir_all(&folder) {
+            if error.kind() != std::io::ErrorKind::NotFound {
+                tracing::warn!(folder = %folder.display(), %error, "working state could not be removed; it may be deleted by hand");
+            }
+        }
+    }
+
+    async fn restore(
+        &self,
+        from: Option<&Manifest>,
+        splits: &[Vec<SplitState>],
+        generation: Generation,
+    ) -> Result<Result<Restored, TaskFailure>, Early> {
+        self.remove_working_state();
+        let mut restored = Restored { checkpoint: None, splits: splits.to_vec(), ..Restored::default() };
+        let Some(manifest) = from else { return Ok(Ok(restored)) };
+        restored.checkpoint = manifest.checkpoint_id().ok();
+        let folder = self.state_folder(generation).join("restore");
+        match fetch_state(&self.store, &self.parts, manifest, &folder, &mut restored).await {
+            Ok(()) => Ok(Ok(restored)),
+            Err(error) if error.is_damage() => Err(Box::new(self.cannot_restore(restored.checkpoint, error.to_string()).await)),
+            Err(error) => {
+                Ok(Err(TaskFailure { place: "restore".into(), message: error.to_string(), remedy: Remedy::Restart }))
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "each is handed over once, from recovery to the attempt")]
+    async fn run_attempt(
+        &mut self,
+        attempt: Attempt,
+        restored: Restored,
+        splits: Vec<Vec<SplitState>>,
+        commits: Vec<SinkCommits>,
+        log: JobLog,
+        (events, inbox): (UnboundedSender<Event>, &mut UnboundedReceiver<Event>),
+        stop: &mut StopSignal,
+    ) -> Result<Result<JobOutcome, TaskFailure>, Early> {
+        let generation = attempt.generation;
+        let start = restored.checkpoint;
+        let machine = self.machine(generation, start, &log).await;
+        let (task_events, mut from_tasks) = unbounded_channel();
+        let forward = events.clone();
+        // Subtasks know nothing of the attempt's other events.
+        let forwarder = tokio::spawn(async move {
+            while let Some(event) = from_tasks.recv().await {
+                if forward.send(Event::Task(event)).is_err() {
+                    break;
+                }
+            }
+        });
+        let parts = Arc::clone(&self.parts);
+        let deployed =
+            tokio::task::spawn_blocking(move || deploy(&parts, &attempt, restored, &task_events).map(|deployed| (deployed, attempt)))
+                .await
+                .expect("a deployment does not panic");
+        let (deployment, attempt) = match deployed {
+            Ok(deployed) => deployed,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        // Restored files are linked or copied into the backends' folders by now.
+        let _ = std::fs::remove_dir_all(attempt.state_folder.join("restore"));
+        let answers = events.clone();
+        let listener = Arc::new(move |answer| {
+            // Nobody listens once the attempt has ended.
+            let _ = answers.send(Event::Log(answer));
+        });
+        let keeper = LogKeeper::start(log, self.plugins_in_use(), listener);
+        let setup = AttemptSetup {
+            parts: Arc::clone(&self.parts),
+            splits,
+            generation,
+            lineage: attempt.lineage,
+            store: Arc::clone(&self.store),
+            keeper,
+            commits,
+            machine,
+            deployment,
+            origin: self.origin,
+            listener: Arc::clone(&self.listener),
+            last_completed: None,
+        };
+        let (end, setup) = AttemptRun::new(setup, events).run(inbox, stop).await;
+        let outcome = self.wind_up(end, setup, start).await;
+        forwarder.abort();
+        Ok(outcome)
+    }
+
+    async fn machine(&self, generation: Generation, start: Option<CheckpointId>, log: &JobLog) -> CheckpointCoordinator {
+        let config = &self.parts.graph.checkpoint;
+        let mut completed = Vec::new();
+        // A manifest that can't be read any more is no reason to stop: nothing of it is deleted by this attempt.
+        if let Ok(entries) = log.store().read_entries().await {
+            for (_, entry) in LogView::new(entries).checkpoints() {
+                let Ok(manifest) = log.store().manifest(entry.id).await else { continue };
+                completed.push(CompletedCheckpoint {
+                    checkpoint: entry.id,
+                    files: manifest.files().map(|file| file.name.clone()).collect(),
+                    transactions: entry.contains.iter().cloned().collect(),
+                });
+            }
+        }
+        let execution = &self.parts.execution;
+        let config = CoordinatorConfig {
+            generation,
+            first_sequence: 1,
+            sources: source_subtasks(execution).into_iter().collect(),
+            subtasks: (0..execution.subtasks()).map(weir_protocol::SubtaskIndex).collect(),
+            interval: config.interval,
+            timeout: config.timeout,
+            min_pause: config.min_pause,
+            max_concurrent: config.max_concurrent as usize,
+            tolerable_failures: config.tolerable_failures,
+            retain: config.retain as usize,
+        };
+        CheckpointCoordinator::new(config, &completed, start, self.origin.elapsed())
+    }
+
+    /// Joins every thread of an ended attempt and says what became of the job.
+    async fn wind_up(&self, end: AttemptEnd, setup: AttemptSetup, start: Option<CheckpointId>) -> Result<JobOutcome, TaskFailure> {
+        let AttemptSetup { keeper, commits, deployment, last_completed, generation, .. } = setup;
+        match end {
+            AttemptEnd::Finished(checkpoint) => {
+                // Subtasks close their plugins and channels by themselves.
+                deployment.controls.iter().for_each(|control| control.send(TaskControl::Finish));
+                join(deployment, false).await?;
+                close_commits(commits, true).await;
+                let log = keeper.close().await;
+                self.sweep_own_garbage(&log, generation).await;
+                Ok(JobOutcome::Finished { checkpoint })
+            }
+            AttemptEnd::Suspended(checkpoint) => {
+                join(deployment, true).await?;
+                close_commits(commits, false).await;
+                let log = keeper.close().await;
+                self.sweep_own_garbage(&log, generation).await;
+                Ok(JobOutcome::Suspended { checkpoint })
+            }
+            AttemptEnd::StoppedNow => {
+                join(deployment, true).await?;
+                Ok(JobOutcome::Stopped { resumes_from: last_completed.map(|progress| progress.checkpoint).or(start) })
+            }
+            AttemptEnd::Fenced(by) => {
+                // Nothing is deleted and nothing committed any more: the newer owner decides.
+                let _ = join(deployment, true).await;
+                Ok(JobOutcome::Fenced { by })
+            }
+            AttemptEnd::Lost(transactions) => {
+                let _ = join(deployment, true).await;
+                Ok(JobOutcome::CommitLost { transactions })
+            }
+            AttemptEnd::Failed(failure) => {
+                let _ = join(deployment, true).await;
+                close_commits(commits, false).await;
+                keeper.close().await;
+                Err(failure)
+            }
+        }
+    }
+
+    /// After a clean end nothing of this generation is on its way any more: what no checkpoint refers to goes (S4).
+    async fn sweep_own_garbage(&self, log: &JobLog, generation: Generation) {
+        let in_use = References { files: BTreeSet::new(), plugins: self.plugins_in_use() };
+        let next = Generation(generation.0 + 1);
+        if let Err(error) = gc::collect_garbage(log.store(), next, log.claim_slot(), &in_use).await {
+            tracing::warn!(%error, "the checkpoint storage could not be cleaned up; a later start tries again");
+        }
+    }
+}
+
+async fn close_commits(commits: Vec<SinkCommits>, finished: bool) {
+    let closed = tokio::task::spawn_blocking(move || {
+        for commit in commits {
+            commit.close(finished);
+        }
+    });
+    closed.await.expect("closing a sink does not panic");
+}
+
+async fn join(deployment: Deployment, cancel: bool) -> Result<(), TaskFailure> {
+    let joined = tokio::task::spawn_blocking(move || if cancel { deployment.cancel_and_join() } else { deployment.join() });
+    let panicked = joined.await.expect("joining does not panic");
+    match panicked.first() {
+        None => Ok(()),
+        Some(place) => Err(TaskFailure {
+            place: place.clone(),
+            message: "this is a bug in Weir: the thread panicked; please report the text above".into(),
+            remedy: Remedy::Restart,
+        }),
+    }
+}
+
+fn failure_of(failure: &TaskFailure) -> Failure {
+    let next = match failure.remedy {
+        Remedy::Permanent => "mend what the message names, then run the job again: it resumes from its newest completed checkpoint",
+        Remedy::Restart => "when the cause is gone run the job again: it resumes from its newest completed checkpoint",
+    };
+    Failure { why: failure.message.clone(), place: failure.place.clone(), next: next.into() }
+}

@@ -1,0 +1,484 @@
+//! The default backend: a write-back cache over RocksDB, with snapshots by copy on update.
+//!
+//! A call on the record path is a few passes over its keys, so that the latencies of memory overlap: slots, cells, compare;
+//! what is not cached is read from the store in one batch. Writes only mark cells; the freeze carries them to the store.
+
+use super::cell::{CellPool, Kind};
+use super::copies::key_prefix;
+use super::freeze::FrozenSets;
+use super::lineup::{BEFORE, Folders, Lineup};
+use super::rocks::{LinkedFile, RocksStore, SharedResources};
+use super::scan::ScanOverlay;
+use super::table::{SlotTable, tag};
+use super::writer::StoreWriter;
+use super::{CheckpointedBackend, RestoredState, SnapshotDone, files, state_error};
+use std::path::PathBuf;
+use std::sync::Arc;
+use weir_plugin::batch::{CellOp, Cells};
+use weir_plugin::state::{KeyedStateBackend, Keys, StateError, StateId, key_group};
+use weir_protocol::CheckpointId;
+use weir_protocol::freeze::{Cause, FreezePolicy, FreezeQueue, SetId, SnapshotList};
+
+/// Cells that one call of `sweep` copies: about 0.1 ms.
+const SWEEP_CELLS: usize = 2048;
+/// Keys of one pass: their slots and cells stay in the nearest caches until the last pass.
+const PASS_KEYS: usize = 1024;
+/// No cell: a key that is not cached.
+const NONE: u32 = u32::MAX;
+
+/// A new base when the deltas are twice as large as the base: a restore reads at most three times the state, and bases add
+/// at most half to what deltas upload. Below 64 MiB only the number of files counts.
+const POLICY: FreezePolicy =
+    FreezePolicy { copying_max: 2, waiting_max: 4, rebase_percent: 200, rebase_bytes_min: 64 << 20, deltas_max: 128 };
+
+/// See the module.
+pub struct RocksBackend {
+    pool: CellPool,
+    table: SlotTable,
+    sets: FrozenSets,
+    /// Where the clock's hand stands.
+    hand: u32,
+    budget: Budget,
+    located: Located,
+    scratch: Scratch,
+    overlay: ScanOverlay,
+    /// Before `store`: its thread ends first.
+    writer: StoreWriter,
+    store: Arc<RocksStore>,
+}
+
+/// Bounds on memory, in bytes.
+struct Budget {
+    /// Clean cells are evicted above this.
+    cache: usize,
+    /// Cells written since the last freeze: above this the backend freezes by itself.
+    high_water: usize,
+    /// Never more than this and one batch: the subtask waits for the store writer.
+    limit: usize,
+}
+
+/// Where the cells of the last `prefetch` lie.
+#[derive(Default)]
+struct Located {
+    states: Vec<StateId>,
+    /// State by state, one id for each key. Empty: nothing is known.
+    cells: Vec<u32>,
+}
+
+/// Memory of the passes, kept from call to call.
+#[derive(Default)]
+struct Scratch {
+    found: Vec<u32>,
+    misses: Vec<u32>,
+    keys: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl RocksBackend {
+    /// See [`open_backend`](super::open_backend).
+    pub fn open(
+        folder: PathBuf,
+        name_prefix: String,
+        budget_bytes: usize,
+        shared: &SharedResources,
+        restore: RestoredState,
+    ) -> Result<Self, StateError> {
+        RocksBackend::open_with(folder, name_prefix, budget_bytes, shared, restore, POLICY)
+    }
+
+    /// Opens with another policy.
+    pub(super) fn open_with(
+        folder: PathBuf,
+        name_prefix: String,
+        budget_bytes: usize,
+        shared: &SharedResources,
+        restore: RestoredState,
+        policy: FreezePolicy,
+    ) -> Result<Self, StateError> {
+        files::fresh_folder(&folder)?;
+        let folders = Folders::new(folder);
+        files::make_folder(&folders.deltas())?;
+        let store = Arc::new(restored_store(&folders, shared, &restore)?);
+        let mut lineup = Lineup::new(name_prefix);
+        let base = lineup.restore(&restore.base);
+        lineup.restored_base(&base);
+        let deltas = lineup.restore(&restore.deltas);
+        let queue = match base.is_empty() && deltas.is_empty() {
+            true => FreezeQueue::new(policy),
+            false => FreezeQueue::restored(policy, SnapshotList { checkpoint: BEFORE, base, deltas }),
+        };
+        let writer = StoreWriter::start(Arc::clone(&store), folders, queue, lineup)?;
+        let budget =
+            Budget { cache: budget_bytes, high_water: budget_bytes / 2, limit: budget_bytes.saturating_add(budget_bytes / 4) };
+        Ok(RocksBackend {
+            pool: CellPool::new(),
+            table: SlotTable::new(),
+            sets: FrozenSets::new(),
+            hand: 0,
+            budget,
+            located: Located::default(),
+            scratch: Scratch::default(),
+            overlay: ScanOverlay::default(),
+            writer,
+            store,
+        })
+    }
+}
+
+/// Checks every file, links the base, ingests the deltas in their order.
+fn restored_store(folders: &Folders, shared: &SharedResources, restore: &RestoredState) -> Result<RocksStore, StateError> {
+    let mut base = Vec::with_capacity(restore.base.len());
+    for file in &restore.base {
+        files::verify(file)?;
+        let what = files::what_of(&file.name)
+            .ok_or_else(|| state_error(format!("restoring state file {}", file.name), "this is not the name of a base file"))?;
+        base.push(LinkedFile { what: what.to_owned(), path: file.local.clone() });
+    }
+    for file in &restore.deltas {
+        files::verify(file)?;
+    }
+    let store = RocksStore::open(folders.root(), shared, &base)?;
+    let deltas: Vec<_> = restore.deltas.iter().map(|file| file.local.as_path()).collect();
+    store.ingest(&deltas)?;
+    Ok(store)
+}
+
+/// Look-ups and writes.
+impl RocksBackend {
+    /// Finds or loads the cells of `state` for all keys; appends their ids to `ids`, and their values to `out`.
+    fn look_up(&mut self, state: StateId, keys: Keys<'_>, ids: &mut Vec<u32>, out: &mut Cells) -> Result<(), StateError> {
+        let mut from = 0;
+        while from < keys.len() {
+            let to = keys.len().min(from + PASS_KEYS);
+            self.look_up_pass(state, keys, from..to, ids, out)?;
+            from = to;
+        }
+        Ok(())
+    }
+
+    fn look_up_pass(
+        &mut self,
+        state: StateId,
+        keys: Keys<'_>,
+        range: std::ops::Range<usize>,
+        ids: &mut Vec<u32>,
+        out: &mut Cells,
+    ) -> Result<(), StateError> {
+        let begin = ids.len();
+        self.find(state, keys, range.clone(), ids);
+        if !self.scratch.misses.is_empty() {
+            self.load(state, keys, range.start, &mut ids[begin..])?;
+        }
+        for &id in &ids[begin..] {
+            match self.pool.value(id) {
+                Some(value) => out.push_put(value),
+                None => out.push_none(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the cached cell of each key, or [`NONE`]; `scratch.misses` says which (from 0 in the range).
+    fn find(&mut self, state: StateId, keys: Keys<'_>, range: std::ops::Range<usize>, ids: &mut Vec<u32>) {
+        let RocksBackend { pool, table, scratch, .. } = self;
+        // Pass 1: slots.
+        for &hash in &keys.hashes[range.clone()] {
+            table.prefetch(tag(hash, state));
+        }
+        // Pass 2: the likely cells.
+        scratch.found.clear();
+        scratch.misses.clear();
+        for &hash in &keys.hashes[range.clone()] {
+            let id = table.first(tag(hash, state)).unwrap_or(NONE);
+            if id != NONE {
+                pool.prefetch(id);
+            }
+            scratch.found.push(id);
+        }
+        // Pass 3: is it the key? If not, another cell of the same tag may be.
+        for (at, i) in range.enumerate() {
+            let (mut id, key) = (scratch.found[at], keys.key(i));
+            if id != NONE && !pool.is(id, state, key) {
+                id = table.find(tag(keys.hashes[i], state), |id| pool.is(id, state, key)).unwrap_or(NONE);
+            }
+            match id {
+                NONE => scratch.misses.push(at as u32),
+                id => pool.get_mut(id).referenced = true,
+            }
+            ids.push(id);
+        }
+    }
+
+    /// Reads the missing keys from the store in one batch, and caches what it says, absence too.
+    fn load(&mut self, state: StateId, keys: Keys<'_>, start: usize, ids: &mut [u32]) -> Result<(), StateError> {
+        let RocksBackend { pool, table, scratch, store, .. } = self;
+        scratch.keys.clear();
+        scratch.ends.clear();
+        scratch.ends.push(0);
+        for &at in &scratch.misses {
+            let i = start + at as usize;
+            scratch.keys.extend_from_slice(&key_prefix(key_group(keys.hashes[i]), state));
+            scratch.keys.extend_from_slice(keys.key(i));
+            scratch.ends.push(scratch.keys.len());
+        }
+        let store_keys = scratch.ends.windows(2).map(|ends| &scratch.keys[ends[0]..ends[1]]);
+        store.read(store_keys, |miss, value| {
+            let at = scratch.misses[miss] as usize;
+            let (key, hash) = (keys.key(start + at), keys.hashes[start + at]);
+            // A key that stands twice in one call was cached a moment ago.
+            let cached = table.find(tag(hash, state), |id| pool.is(id, state, key));
+            ids[at] = cached.unwrap_or_else(|| {
+                let id = pool.insert(key_group(hash), state, key, value);
+                table.insert(tag(hash, state), id);
+                id
+            });
+        })
+    }
+
+    /// Sets or deletes one cell's value.
+    #[inline(always)]
+    fn write(&mut self, id: u32, value: Option<&[u8]>) {
+        if !self.sets.is_dirty(self.pool.get(id).written) {
+            // What did not change is not written again: a delta holds changes only.
+            if self.pool.value(id) == value {
+                return;
+            }
+            self.sets.first_write(&mut self.pool, id);
+        }
+        self.pool.set_value(id, value);
+    }
+
+    /// Writes the cells of one state.
+    fn write_all(&mut self, ids: &[u32], updates: &Cells) {
+        assert_eq!(ids.len(), updates.len(), "one update for each key");
+        for (i, &id) in ids.iter().enumerate() {
+            match updates.op(i) {
+                CellOp::None => {}
+                CellOp::Put => self.write(id, Some(updates.value(i))),
+                CellOp::Delete => self.write(id, None),
+            }
+        }
+    }
+
+    /// Writes a key that may not be cached, without reading the store.
+    fn write_blind(&mut self, state: StateId, key: &[u8], hash: u64, value: Option<&[u8]>) {
+        let tag = tag(hash, state);
+        match self.table.find(tag, |id| self.pool.is(id, state, key)) {
+            Some(id) => {
+                self.pool.get_mut(id).referenced = true;
+                self.write(id, value);
+            }
+            None => {
+                let id = self.pool.insert(key_group(hash), state, key, value);
+                self.table.insert(tag, id);
+                self.sets.first_write(&mut self.pool, id);
+            }
+        }
+    }
+}
+
+/// Memory and sets.
+impl RocksBackend {
+    /// What precedes every call that may take memory: learns what is ingested, evicts, freezes at the high-water mark, waits at
+    /// the limit. Cells may go: nothing is located any more.
+    fn make_room(&mut self) -> Result<(), StateError> {
+        self.located.cells.clear();
+        let ingested = self.writer.ingested()?;
+        self.sets.unpin(ingested);
+        if self.dirty_bytes() > self.budget.high_water {
+            self.freeze_set(Cause::HighWater, None)?;
+        }
+        if self.memory() > self.budget.cache {
+            self.evict(self.budget.cache);
+            while self.memory() > self.budget.limit && self.sets.pinned() > 0 {
+                if !self.wait_for_ingest()? {
+                    self.freeze_set(Cause::HighWater, None)?;
+                }
+                self.evict(self.budget.cache);
+            }
+        }
+        Ok(())
+    }
+
+    fn memory(&self) -> usize {
+        self.pool.bytes() + self.table.bytes() + self.sets.bytes() + self.writer.bytes() + self.overlay.bytes()
+    }
+
+    /// Bytes of the cells written since the last freeze, taking each for an average one.
+    fn dirty_bytes(&self) -> usize {
+        match self.pool.live() {
+            0 => 0,
+            live => (self.pool.bytes() as u128 * self.sets.dirty() as u128 / live as u128) as usize,
+        }
+    }
+
+    /// Waits until one more set is ingested, copying the oldest first if the store writer has nothing to do. False: there is none.
+    fn wait_for_ingest(&mut self) -> Result<bool, StateError> {
+        if !self.sets.is_waiting() {
+            match self.sets.oldest() {
+                Some(oldest) => self.finish_copies(SetId(u64::from(oldest))),
+                None => return Ok(false),
+            }
+        }
+        let ingested = self.writer.wait(self.sets.ingested())?;
+        self.sets.unpin(ingested);
+        Ok(true)
+    }
+
+    /// Closes the open set.
+    fn freeze_set(&mut self, cause: Cause, done: Option<SnapshotDone>) -> Result<(), StateError> {
+        while self.writer.must_wait() {
+            let waited = self.wait_for_ingest()?;
+            assert!(waited, "the queue waits for a set, but none is frozen");
+        }
+        let (number, cells) = self.sets.freeze();
+        for set in self.writer.freeze(SetId(u64::from(number)), cause, cells, done)? {
+            self.finish_copies(set);
+        }
+        self.hand_over();
+        Ok(())
+    }
+
+    /// Copies the rest of every set up to this one.
+    fn finish_copies(&mut self, set: SetId) {
+        while self.sets.oldest().is_some_and(|oldest| u64::from(oldest) <= set.0) {
+            self.sets.sweep(&mut self.pool, usize::MAX);
+            self.hand_over();
+        }
+    }
+
+    /// Gives the sets that are all copied to the store writer, in order.
+    fn hand_over(&mut self) {
+        while let Some((number, cells, copies)) = self.sets.take_copied() {
+            let finish = self.writer.copied(SetId(u64::from(number)), cells, copies);
+            assert!(finish.is_empty(), "a set that is all copied asks for no other copies");
+        }
+    }
+
+    /// Evicts clean cells until memory is below `target` or all are pinned: a clock with a second chance.
+    fn evict(&mut self, target: usize) {
+        let mut clean = self.pool.live() - self.sets.pinned();
+        // Two rounds: the first one may only take the second chances away.
+        let mut steps = self.pool.id_bound() as usize * 2;
+        let mut memory = self.memory();
+        while memory > target && clean > 0 && steps > 0 {
+            steps -= 1;
+            self.hand = if self.hand + 1 < self.pool.id_bound() { self.hand + 1 } else { 0 };
+            let cell = self.pool.get_mut(self.hand);
+            if cell.kind == Kind::Free || !self.sets.is_clean(cell.written) {
+                continue;
+            }
+            if std::mem::take(&mut cell.referenced) {
+                continue;
+            }
+            self.remove(self.hand);
+            clean -= 1;
+            memory = self.memory();
+        }
+    }
+
+    fn remove(&mut self, id: u32) {
+        let hash = weir_plugin::state::key_hash(self.pool.key(id));
+        self.table.remove(tag(hash, self.pool.get(id).state), id);
+        self.pool.remove(id);
+    }
+}
+
+impl KeyedStateBackend for RocksBackend {
+    fn prefetch(&mut self, keys: Keys<'_>, states: &[StateId], out: &mut Vec<Cells>) -> Result<(), StateError> {
+        self.make_room()?;
+        out.resize_with(states.len(), Cells::new);
+        let mut ids = std::mem::take(&mut self.located.cells);
+        for (&state, out) in states.iter().zip(out.iter_mut()) {
+            out.clear();
+            self.look_up(state, keys, &mut ids, out)?;
+        }
+        self.located.states.clear();
+        self.located.states.extend_from_slice(states);
+        self.located.cells = ids;
+        Ok(())
+    }
+
+    fn apply(&mut self, keys: Keys<'_>, states: &[StateId], updates: &[Cells]) -> Result<(), StateError> {
+        if updates.is_empty() {
+            return Ok(());
+        }
+        assert_eq!(states.len(), updates.len(), "one column of updates for each state");
+        if self.located.states != states || self.located.cells.len() != states.len() * keys.len() {
+            for (&state, updates) in states.iter().zip(updates) {
+                self.put_many(state, keys, updates)?;
+            }
+            return Ok(());
+        }
+        let ids = std::mem::take(&mut self.located.cells);
+        for (ids, updates) in ids.chunks_exact(keys.len().max(1)).zip(updates) {
+            self.write_all(ids, updates);
+        }
+        self.located.cells = ids;
+        Ok(())
+    }
+
+    fn get_many(&mut self, state: StateId, keys: Keys<'_>, out: &mut Cells) -> Result<(), StateError> {
+        // Between prefetch and apply nothing may be evicted.
+        if self.located.cells.is_empty() {
+            self.make_room()?;
+        }
+        out.clear();
+        let mut ids = Vec::with_capacity(keys.len());
+        self.look_up(state, keys, &mut ids, out)
+    }
+
+    fn put_many(&mut self, state: StateId, keys: Keys<'_>, cells: &Cells) -> Result<(), StateError> {
+        if self.located.cells.is_empty() {
+            self.make_room()?;
+        }
+        assert_eq!(keys.len(), cells.len(), "one cell for each key");
+        for i in 0..keys.len() {
+            match cells.op(i) {
+                CellOp::None => {}
+                CellOp::Put => self.write_blind(state, keys.key(i), keys.hashes[i], Some(cells.value(i))),
+                CellOp::Delete => self.write_blind(state, keys.key(i), keys.hashes[i], None),
+            }
+        }
+        Ok(())
+    }
+
+    fn scan_keys(&mut self, states: &[StateId], after: Option<&[u8]>, limit: usize) -> Result<Vec<Vec<u8>>, StateError> {
+        let ingested = self.writer.ingested()?;
+        self.sets.unpin(ingested);
+        if !self.overlay.covers(states, after) {
+            self.overlay = ScanOverlay::of(&self.pool, &self.sets, states);
+        }
+        let page = self.overlay.page(&self.store, states, after, limit)?;
+        if page.len() < limit {
+            self.overlay = ScanOverlay::default();
+        }
+        Ok(page)
+    }
+}
+
+impl CheckpointedBackend for RocksBackend {
+    fn freeze(&mut self, checkpoint: CheckpointId, done: SnapshotDone) -> Result<(), StateError> {
+        self.located.cells.clear();
+        self.freeze_set(Cause::Barrier(checkpoint), Some(done))
+    }
+
+    fn sweep(&mut self) -> Result<bool, StateError> {
+        self.make_room()?;
+        self.sets.sweep(&mut self.pool, SWEEP_CELLS);
+        self.hand_over();
+        Ok(self.sets.oldest().is_some())
+    }
+
+    fn completed(&mut self, checkpoint: CheckpointId) {
+        self.writer.completed(checkpoint);
+    }
+
+    fn aborted(&mut self, checkpoint: CheckpointId) {
+        self.writer.aborted(checkpoint);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.memory()
+    }
+}

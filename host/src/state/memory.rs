@@ -1,0 +1,372 @@
+//! Everything in memory, every snapshot whole: the oracle of the other backend, and enough for small state.
+//!
+//! Snapshot file, little-endian: `WEIRMEM1` · u64 rows · rows · u128 XXH3 of all before. A row is
+//! u16 state · u32 key length · key · u32 value length · value; rows ascend by key group, state and key.
+//! A freeze writes the rows into memory at once (its synchronous part grows with the state); a thread writes the file.
+
+use super::{CheckpointedBackend, LocalSnapshot, RestoredState, SnapshotDone, SnapshotFile, files, state_error};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use weir_plugin::batch::{CellOp, Cells};
+use weir_plugin::state::{KeyedStateBackend, Keys, StateError, StateId, key_group, key_hash};
+use weir_protocol::CheckpointId;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
+
+const MAGIC: &[u8; 8] = b"WEIRMEM1";
+/// Bytes of the checksum at the end.
+const CHECKSUM: usize = 16;
+
+type Values = HashMap<Box<[u8]>, Box<[u8]>, BuildHasherDefault<KeyHasher>>;
+
+/// See the module.
+pub struct MemoryBackend {
+    states: BTreeMap<StateId, Values>,
+    /// Bytes of keys and values.
+    bytes: usize,
+    scan: Scan,
+    folder: PathBuf,
+    prefix: String,
+    /// Number of the last snapshot file.
+    last: u64,
+    /// Local files, by the checkpoint that they belong to.
+    files: BTreeMap<CheckpointId, PathBuf>,
+    writer: Writer,
+}
+
+/// Hashes a key as a whole.
+#[derive(Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = xxh3_64_with_seed(bytes, self.0);
+    }
+
+    fn write_usize(&mut self, _length: usize) {
+        // The length prefix of a slice: there is only one slice, and its hash depends on its length.
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A scan under way: its keys in order, as they were when it began.
+#[derive(Default)]
+struct Scan {
+    states: Vec<StateId>,
+    keys: Vec<(u16, Vec<u8>)>,
+    /// Keys before it were returned.
+    next: usize,
+}
+
+impl MemoryBackend {
+    /// See [`open_backend`](super::open_backend).
+    pub fn open(folder: PathBuf, name_prefix: String, restore: RestoredState) -> Result<Self, StateError> {
+        files::fresh_folder(&folder)?;
+        let mut backend = MemoryBackend {
+            states: BTreeMap::new(),
+            bytes: 0,
+            scan: Scan::default(),
+            folder,
+            prefix: name_prefix,
+            last: 0,
+            files: BTreeMap::new(),
+            writer: Writer::start()?,
+        };
+        for file in restore.base.iter().chain(&restore.deltas) {
+            files::verify(file)?;
+            backend.read(&file.local)?;
+        }
+        Ok(backend)
+    }
+
+    fn get(&self, state: StateId, key: &[u8]) -> Option<&[u8]> {
+        self.states.get(&state)?.get(key).map(|value| &value[..])
+    }
+
+    fn set(&mut self, state: StateId, key: &[u8], value: Option<&[u8]>) {
+        let values = self.states.entry(state).or_default();
+        let old = match value {
+            Some(value) => {
+                self.bytes += key.len() + value.len();
+                match values.get_mut(key) {
+                    Some(old) => Some(std::mem::replace(old, value.into())),
+                    None => values.insert(key.into(), value.into()),
+                }
+            }
+            None => values.remove(key),
+        };
+        if let Some(old) = old {
+            self.bytes -= key.len() + old.len();
+        }
+    }
+
+    fn read_all(&self, state: StateId, keys: Keys<'_>, out: &mut Cells) {
+        out.clear();
+        for i in 0..keys.len() {
+            match self.get(state, keys.key(i)) {
+                Some(value) => out.push_put(value),
+                None => out.push_none(),
+            }
+        }
+    }
+
+    fn write_all(&mut self, state: StateId, keys: Keys<'_>, cells: &Cells) {
+        assert_eq!(keys.len(), cells.len(), "one cell for each key");
+        for i in 0..keys.len() {
+            match cells.op(i) {
+                CellOp::None => {}
+                CellOp::Put => self.set(state, keys.key(i), Some(cells.value(i))),
+                CellOp::Delete => self.set(state, keys.key(i), None),
+            }
+        }
+    }
+
+    /// The content of a snapshot file, without its checksum.
+    fn encode(&self) -> Vec<u8> {
+        let mut rows: Vec<(u16, StateId, &[u8], &[u8])> = Vec::new();
+        for (&state, values) in &self.states {
+            rows.extend(values.iter().map(|(key, value)| (key_group(key_hash(key)), state, &key[..], &value[..])));
+        }
+        rows.sort_unstable();
+        let mut out = Vec::with_capacity(MAGIC.len() + 8 + self.bytes + rows.len() * 10);
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&(rows.len() as u64).to_le_bytes());
+        for (_, state, key, value) in rows {
+            out.extend_from_slice(&state.to_le_bytes());
+            for part in [key, value] {
+                out.extend_from_slice(&(part.len() as u32).to_le_bytes());
+                out.extend_from_slice(part);
+            }
+        }
+        out
+    }
+
+    /// Reads a snapshot file.
+    fn read(&mut self, path: &Path) -> Result<(), StateError> {
+        let what = || format!("reading state file {}", path.display());
+        let bytes = std::fs::read(path).map_err(|e| state_error(what(), e))?;
+        let corrupt = |why: &str| state_error(what(), format!("{why}: it is corrupt"));
+        let (rows, checksum) = bytes.split_last_chunk::<CHECKSUM>().ok_or_else(|| corrupt("it is too short"))?;
+        if xxhash_rust::xxh3::xxh3_128(rows).to_le_bytes() != *checksum {
+            return Err(corrupt("its checksum is wrong"));
+        }
+        let mut rest = rows.strip_prefix(MAGIC).ok_or_else(|| corrupt("it does not begin with WEIRMEM1"))?;
+        let count = take::<8>(&mut rest).map(u64::from_le_bytes).ok_or_else(|| corrupt("its header is cut"))?;
+        for _ in 0..count {
+            let (state, key, value) = take_row(&mut rest).ok_or_else(|| corrupt("a row is cut"))?;
+            self.set(state, key, Some(value));
+        }
+        if rest.is_empty() { Ok(()) } else { Err(corrupt("there are bytes after its rows")) }
+    }
+
+    fn begin_scan(&mut self, states: &[StateId]) {
+        let mut keys = Vec::new();
+        for values in states.iter().filter_map(|state| self.states.get(state)) {
+            keys.extend(values.keys().map(|key| (key_group(key_hash(key)), key.to_vec())));
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        self.scan = Scan { states: states.to_vec(), keys, next: 0 };
+    }
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (head, tail) = rest.split_first_chunk::<N>()?;
+    *rest = tail;
+    Some(*head)
+}
+
+fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let len = take::<4>(rest).map(u32::from_le_bytes)? as usize;
+    let (head, tail) = rest.split_at_checked(len)?;
+    *rest = tail;
+    Some(head)
+}
+
+fn take_row<'a>(rest: &mut &'a [u8]) -> Option<(StateId, &'a [u8], &'a [u8])> {
+    let state = take::<2>(rest).map(u16::from_le_bytes)?;
+    Some((state, take_bytes(rest)?, take_bytes(rest)?))
+}
+
+impl KeyedStateBackend for MemoryBackend {
+    fn prefetch(&mut self, keys: Keys<'_>, states: &[StateId], out: &mut Vec<Cells>) -> Result<(), StateError> {
+        out.resize_with(states.len(), Cells::new);
+        for (&state, out) in states.iter().zip(out) {
+            self.read_all(state, keys, out);
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, keys: Keys<'_>, states: &[StateId], updates: &[Cells]) -> Result<(), StateError> {
+        if updates.is_empty() {
+            return Ok(());
+        }
+        assert_eq!(states.len(), updates.len(), "one column of updates for each state");
+        for (&state, updates) in states.iter().zip(updates) {
+            self.write_all(state, keys, updates);
+        }
+        Ok(())
+    }
+
+    fn get_many(&mut self, state: StateId, keys: Keys<'_>, out: &mut Cells) -> Result<(), StateError> {
+        self.read_all(state, keys, out);
+        Ok(())
+    }
+
+    fn put_many(&mut self, state: StateId, keys: Keys<'_>, cells: &Cells) -> Result<(), StateError> {
+        self.write_all(state, keys, cells);
+        Ok(())
+    }
+
+    fn scan_keys(&mut self, states: &[StateId], after: Option<&[u8]>, limit: usize) -> Result<Vec<Vec<u8>>, StateError> {
+        let after = after.map(|key| (key_group(key_hash(key)), key.to_vec()));
+        let last = self.scan.next.checked_sub(1).map(|at| &self.scan.keys[at]);
+        if after.is_none() || last != after.as_ref() || self.scan.states != states {
+            self.begin_scan(states);
+            self.scan.next = after.map_or(0, |after| self.scan.keys.partition_point(|key| *key <= after));
+        }
+        let page: Vec<Vec<u8>> = self.scan.keys[self.scan.next..].iter().take(limit).map(|(_, key)| key.clone()).collect();
+        self.scan.next += page.len();
+        if page.len() < limit {
+            self.scan = Scan::default();
+        }
+        Ok(page)
+    }
+}
+
+impl CheckpointedBackend for MemoryBackend {
+    fn freeze(&mut self, checkpoint: CheckpointId, done: SnapshotDone) -> Result<(), StateError> {
+        self.last += 1;
+        let name = files::stored_name(&self.prefix, checkpoint, self.last, "state.mem");
+        let path = self.folder.join(&name);
+        self.files.insert(checkpoint, path.clone());
+        self.writer.write(Job { checkpoint, name, path, content: self.encode(), done })
+    }
+
+    fn sweep(&mut self) -> Result<bool, StateError> {
+        self.writer.check()?;
+        Ok(false)
+    }
+
+    fn completed(&mut self, checkpoint: CheckpointId) {
+        // The completed file is stored; what is older is in no snapshot that can still complete.
+        let newer = self.files.split_off(&checkpoint.next());
+        for path in std::mem::replace(&mut self.files, newer).into_values() {
+            files::remove_unneeded(&path);
+        }
+    }
+
+    fn aborted(&mut self, checkpoint: CheckpointId) {
+        // Every snapshot is whole: no later one refers to this file.
+        if let Some(path) = self.files.remove(&checkpoint) {
+            files::remove_unneeded(&path);
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let entries: usize = self.states.values().map(HashMap::capacity).sum();
+        self.bytes + entries * (size_of::<(Box<[u8]>, Box<[u8]>)>() + 1)
+    }
+}
+
+/// The thread that writes snapshot files, in order.
+struct Writer {
+    jobs: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+    /// Why writing has failed.
+    failure: Arc<Mutex<Option<String>>>,
+}
+
+struct Job {
+    checkpoint: CheckpointId,
+    name: String,
+    path: PathBuf,
+    content: Vec<u8>,
+    done: SnapshotDone,
+}
+
+impl Writer {
+    fn start() -> Result<Self, StateError> {
+        let (jobs, inbox) = channel::<Job>();
+        let failure = Arc::new(Mutex::new(None));
+        let on_thread = Arc::clone(&failure);
+        let thread = std::thread::Builder::new()
+            .name("weir-store".to_owned())
+            .spawn(move || {
+                for job in inbox {
+                    let (result, done) = job.run();
+                    if let Err(e) = &result {
+                        *on_thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(e.to_string());
+                    }
+                    done(result);
+                }
+            })
+            .map_err(|e| state_error("starting the store writer's thread", e))?;
+        Ok(Writer { jobs: Some(jobs), thread: Some(thread), failure })
+    }
+
+    fn check(&self) -> Result<(), StateError> {
+        match &*self.failure.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(why) => Err(state_error("writing state", why.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn write(&self, job: Job) -> Result<(), StateError> {
+        let refused = match (self.check(), &self.jobs) {
+            (Ok(()), Some(jobs)) => match jobs.send(job) {
+                Ok(()) => return Ok(()),
+                Err(back) => (back.0, state_error("writing state", "the store writer has ended: a bug in Weir")),
+            },
+            (Ok(()), None) => (job, state_error("writing state", "the state backend is closing")),
+            (Err(failure), _) => (job, failure),
+        };
+        let (job, failure) = refused;
+        (job.done)(Err(state_error("writing state", failure.to_string())));
+        Err(failure)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was reported where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Job {
+    fn run(self) -> (Result<LocalSnapshot, StateError>, SnapshotDone) {
+        let Job { checkpoint, name, path, content, done } = self;
+        let result = write_file(&path, content).map(|(bytes, checksum)| {
+            let file = SnapshotFile { name, local: path, bytes, checksum, stored: false };
+            LocalSnapshot { checkpoint, base: vec![file], deltas: Vec::new() }
+        });
+        (result, done)
+    }
+}
+
+/// Writes the content and its checksum, and makes it durable. Length and checksum of the file as a whole.
+fn write_file(path: &Path, mut content: Vec<u8>) -> Result<(u64, String), StateError> {
+    let checksum = xxhash_rust::xxh3::xxh3_128(&content);
+    content.extend_from_slice(&checksum.to_le_bytes());
+    let write = || {
+        let mut file = File::create_new(path)?;
+        file.write_all(&content)?;
+        file.sync_all()
+    };
+    write().map_err(|e| state_error(format!("writing state file {}", path.display()), e))?;
+    let mut hash = Xxh3::new();
+    hash.update(&content);
+    Ok((content.len() as u64, files::checksum_text(&hash)))
+}

@@ -1,0 +1,187 @@
+//! What the RocksDB backend promises about its files, its memory and its failures.
+
+use super::rig::*;
+use crate::state::{CheckpointedBackend, LocalSnapshot, files};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+fn write_range(backend: &mut dyn CheckpointedBackend, keys: std::ops::Range<u32>, value: u64) {
+    let keys: Vec<u32> = keys.collect();
+    for part in keys.chunks(1000) {
+        let owned = OwnedKeys::new(part.iter().map(|key| key.to_be_bytes()));
+        let mut out = Vec::new();
+        backend.prefetch(owned.get(), &[0], &mut out).expect("a prefetch succeeds");
+        let cells = updates(part.iter().map(|&key| Some((u64::from(key) * 7919 + value).to_le_bytes())));
+        backend.apply(owned.get(), &[0], &[cells]).expect("an apply succeeds");
+    }
+}
+
+fn names(snapshot: &LocalSnapshot) -> Vec<&str> {
+    snapshot.base.iter().chain(&snapshot.deltas).map(|file| file.name.as_str()).collect()
+}
+
+fn bytes_to_upload(snapshot: &LocalSnapshot) -> u64 {
+    snapshot.base.iter().chain(&snapshot.deltas).filter(|file| !file.stored).map(|file| file.bytes).sum()
+}
+
+#[test]
+fn one_percent_of_change_uploads_less_than_five_percent() {
+    let mut rig = Rig::new(Flavor::Rocks);
+    let mut backend = rig.open(None);
+    write_range(backend.as_mut(), 0..200_000, 1);
+    let full = rig.snapshot(backend.as_mut());
+    rig.complete(backend.as_mut(), &full);
+    write_range(backend.as_mut(), 50_000..52_000, 2);
+    let change = rig.snapshot(backend.as_mut());
+    let (full, change) = (bytes_to_upload(&full), bytes_to_upload(&change));
+    assert!(change * 20 < full, "{change} bytes for a change of 1 %, {full} for everything");
+}
+
+#[test]
+fn writing_what_is_there_already_is_no_change() {
+    let mut rig = Rig::new(Flavor::Rocks);
+    let mut backend = rig.open(None);
+    write_range(backend.as_mut(), 0..1000, 1);
+    rig.checkpoint(backend.as_mut());
+    write_range(backend.as_mut(), 0..1000, 1);
+    write(backend.as_mut(), 0, &[(b"absent", None)]);
+    assert_eq!(bytes_to_upload(&rig.snapshot(backend.as_mut())), 0);
+}
+
+#[test]
+fn kept_files_never_change_whatever_the_store_does() {
+    let mut rig = Rig::new(Flavor::Rocks);
+    let mut backend = rig.open(None);
+    let mut kept: BTreeMap<PathBuf, String> = BTreeMap::new();
+    let mut last = None;
+    // Twenty files that cover each other: ingested, compacted, their links removed.
+    for round in 0..20 {
+        write_range(backend.as_mut(), 0..20_000, round);
+        let snapshot = rig.snapshot(backend.as_mut());
+        for file in &snapshot.deltas {
+            check(file, &file.local);
+            kept.insert(file.local.clone(), file.checksum.clone());
+        }
+        last = Some(snapshot);
+    }
+    drop(backend);
+    assert_eq!(kept.len(), 20);
+    for (path, checksum) in &kept {
+        assert_eq!(&files::measure(path).expect("it is kept").1, checksum, "{}", path.display());
+    }
+    // Restored from, changed, compacted again: the stored files are as they were.
+    let restored = rig.storage.upload(&last.expect("there were rounds"));
+    let mut backend = rig.open(Some(restored.clone()));
+    for round in 100..110 {
+        write_range(backend.as_mut(), 0..20_000, round);
+        rig.snapshot(backend.as_mut());
+    }
+    drop(backend);
+    for file in restored.base.iter().chain(&restored.deltas) {
+        check(file, &file.local);
+    }
+}
+
+#[test]
+fn stored_files_are_listed_under_their_names_and_removed_here() {
+    let mut rig = Rig::new(Flavor::Rocks);
+    let mut backend = rig.open(None);
+    write_range(backend.as_mut(), 0..100, 1);
+    let aborted = rig.snapshot(backend.as_mut());
+    write_range(backend.as_mut(), 0..100, 2);
+    let second = rig.snapshot(backend.as_mut());
+    assert_eq!((aborted.deltas.len(), second.deltas.len()), (1, 2), "S2: the delta of an aborted checkpoint stays in the list");
+    assert!(aborted.deltas.iter().chain(&second.deltas).all(|file| !file.stored && file.local.exists()));
+    rig.complete(backend.as_mut(), &second);
+    write_range(backend.as_mut(), 0..100, 3);
+    let third = rig.snapshot(backend.as_mut());
+    let stored: Vec<bool> = third.deltas.iter().map(|file| file.stored).collect();
+    assert_eq!(stored, [true, true, false]);
+    assert_eq!(names(&third)[..2], names(&second)[..]);
+    // The thread that removes files has done so before it linked the third snapshot.
+    let local: Vec<bool> = third.deltas.iter().map(|file| file.local.exists()).collect();
+    assert_eq!(local, [false, false, true]);
+    let restored = rig.complete(backend.as_mut(), &third);
+    drop(backend);
+    let mut backend = rig.open(Some(restored));
+    write_range(backend.as_mut(), 0..100, 4);
+    let fourth = rig.snapshot(backend.as_mut());
+    assert_eq!(names(&fourth)[..3], names(&third)[..], "restored files keep their names");
+    assert!(fourth.deltas[..3].iter().all(|file| file.stored && file.local.exists()), "S1: a restored file is not ours to remove");
+    rig.complete(backend.as_mut(), &fourth);
+}
+
+#[test]
+fn a_new_base_begins_when_deltas_outweigh_it_and_reuses_stored_table_files() {
+    let mut rig = Rig::new(Flavor::Tight);
+    let mut backend = rig.open(None);
+    let (mut bases, mut reused) = (0, 0);
+    let mut before: Option<LocalSnapshot> = None;
+    for round in 0..60u32 {
+        write_range(backend.as_mut(), round % 10 * 100..round % 10 * 100 + 200, u64::from(round));
+        let snapshot = rig.snapshot(backend.as_mut());
+        let restored = rig.complete(backend.as_mut(), &snapshot);
+        if let Some(before) = before.filter(|before| before.base != snapshot.base && before.base.len() + snapshot.base.len() > 0) {
+            let is_new = names(&before) != names(&snapshot)[..names(&before).len().min(names(&snapshot).len())];
+            bases += usize::from(is_new);
+            reused += snapshot.base.iter().filter(|file| file.stored).count();
+        }
+        assert!(snapshot.deltas.len() <= 20, "the list of deltas is bounded: {}", snapshot.deltas.len());
+        let mut other = Rig::new(Flavor::Tight);
+        let (ours, theirs) = (dump(backend.as_mut(), &[0]), dump(other.open(Some(restored)).as_mut(), &[0]));
+        assert!(ours == theirs, "round {round}");
+        before = Some(snapshot);
+    }
+    assert!(bases >= 3, "{bases} new bases");
+    assert!(reused > 0, "no table file was found to be stored already");
+}
+
+#[test]
+fn memory_stays_in_its_bound_and_evicted_cells_come_back() {
+    let mut rig = Rig::new(Flavor::Tight);
+    let mut backend = rig.open(None);
+    for key in (0..50_000u32).step_by(500) {
+        write_range(backend.as_mut(), key..key + 500, 1);
+        // A quarter above the budget of 40 KiB, one batch of 500 cells, and one block of copies.
+        let bound = 50 * 1024 + 500 * 64 + (1 << 20);
+        assert!(backend.memory_bytes() < bound, "{} bytes", backend.memory_bytes());
+    }
+    write_range(backend.as_mut(), 100..300, 2);
+    for key in [0u32, 99, 100, 299, 300, 49_999] {
+        let value = u64::from(key) * 7919 + if (100..300).contains(&key) { 2 } else { 1 };
+        assert_eq!(read(backend.as_mut(), 0, &key.to_be_bytes()).as_deref(), Some(&value.to_le_bytes()[..]), "key {key}");
+    }
+    assert_eq!(scan(backend.as_mut(), &[0], 1000).len(), 50_000);
+}
+
+#[test]
+fn a_full_disk_fails_the_snapshot_and_the_backend_by_name() {
+    let mut rig = Rig::new(Flavor::Rocks);
+    let mut backend = rig.open(None);
+    write_range(backend.as_mut(), 0..1000, 1);
+    rig.checkpoint(backend.as_mut());
+    // The next delta file leads to a device that is always full.
+    let path = rig.working_folder().join("deltas").join("2.sst");
+    std::os::unix::fs::symlink(Path::new("/dev/full"), &path).expect("the link is made");
+    write_range(backend.as_mut(), 0..50_000, 2);
+    let done = freeze(backend.as_mut(), rig.next_checkpoint());
+    while backend.sweep().is_ok_and(|more| more) {}
+    let error = done.recv().expect("the callback is called").expect_err("the disk is full").to_string();
+    assert!(error.contains("2.sst") && error.contains("No space left"), "{error}");
+    assert!(backend.sweep().expect_err("the backend has failed").to_string().contains("2.sst"));
+    let refused = backend.freeze(rig.next_checkpoint(), Box::new(|result| assert!(result.is_err())));
+    assert!(refused.is_err());
+}
+
+#[test]
+fn an_unwritable_working_folder_is_an_error() {
+    let folder = tempfile::TempDir::new().expect("the test has a temporary folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, b"not a folder").expect("the file is written");
+    let shared = crate::state::SharedResources::new(1 << 20);
+    for kind in [crate::state::BackendKind::Rocks, crate::state::BackendKind::Memory] {
+        let opened = crate::state::open_backend(kind, file.join("state"), "1-stats-0".into(), 1 << 20, &shared, None);
+        let Err(e) = opened else { panic!("it opened below a file") };
+        assert!(e.to_string().contains("file/state"), "{e}");
+    }
+}

@@ -1,0 +1,366 @@
+//! The store writer of one backend: a thread that does what the freeze queue decides, in its order.
+//!
+//! Both threads feed the queue under one lock, and whatever it answers goes into one list: the order of the list is the order of
+//! the decisions. The subtask's thread never waits for I/O except where memory bounds demand it.
+
+use super::copies::Copies;
+use super::lineup::{Folders, Lineup};
+use super::rocks::{self, RocksStore};
+use super::{LocalSnapshot, SnapshotDone, files, state_error};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use weir_plugin::state::StateError;
+use weir_protocol::CheckpointId;
+use weir_protocol::freeze::{Cause, Effect, Event, FreezeQueue, LocalFile, SetId};
+
+/// The subtask's end.
+pub(super) struct StoreWriter {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    store: Arc<RocksStore>,
+    folders: Folders,
+    inner: Mutex<Inner>,
+    /// There is something to do, or nothing will come any more.
+    work: Condvar,
+    /// A set was ingested, or the writer has failed.
+    progress: Condvar,
+    /// Sets up to this one are ingested. Written with `Release` after the ingestion, so that who sees it reads the new values.
+    ingested: AtomicU64,
+    failed: AtomicBool,
+    /// Bytes of copies that are handed over and not ingested.
+    bytes: AtomicUsize,
+}
+
+struct Inner {
+    queue: FreezeQueue,
+    /// Sets frozen so far.
+    frozen: u64,
+    lineup: Lineup,
+    effects: VecDeque<Effect>,
+    copied: BTreeMap<SetId, Copies>,
+    done: BTreeMap<CheckpointId, SnapshotDone>,
+    phase: Phase,
+}
+
+enum Phase {
+    Running,
+    /// The backend is dropped: what is decided is still done (S5).
+    Closing,
+    /// Nothing is done any more; the text says why.
+    Failed(String),
+}
+
+impl StoreWriter {
+    /// Starts the thread.
+    pub(super) fn start(store: Arc<RocksStore>, folders: Folders, queue: FreezeQueue, lineup: Lineup) -> Result<Self, StateError> {
+        let inner = Inner {
+            queue,
+            frozen: 0,
+            lineup,
+            effects: VecDeque::new(),
+            copied: BTreeMap::new(),
+            done: BTreeMap::new(),
+            phase: Phase::Running,
+        };
+        let shared = Arc::new(Shared {
+            store,
+            folders,
+            inner: Mutex::new(inner),
+            work: Condvar::new(),
+            progress: Condvar::new(),
+            ingested: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+            bytes: AtomicUsize::new(0),
+        });
+        let on_thread = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("weir-store".to_owned())
+            .spawn(move || on_thread.run())
+            .map_err(|e| state_error("starting the store writer's thread", e))?;
+        Ok(StoreWriter { shared, thread: Some(thread) })
+    }
+
+    /// The newest set that is ingested.
+    ///
+    /// # Errors
+    /// If the writer has failed.
+    #[inline]
+    pub(super) fn ingested(&self) -> Result<u32, StateError> {
+        if self.shared.failed.load(Ordering::Relaxed) {
+            return Err(self.shared.lock().failure());
+        }
+        Ok(self.shared.ingested.load(Ordering::Acquire) as u32)
+    }
+
+    /// Bytes of copies that are not ingested.
+    pub(super) fn bytes(&self) -> usize {
+        self.shared.bytes.load(Ordering::Relaxed)
+    }
+
+    /// True if no set may be frozen before one is ingested.
+    pub(super) fn must_wait(&self) -> bool {
+        self.shared.lock().queue.must_wait()
+    }
+
+    /// A set was frozen. Answers the sets whose copies must be finished at once.
+    pub(super) fn freeze(
+        &self,
+        set: SetId,
+        cause: Cause,
+        cells: usize,
+        done: Option<SnapshotDone>,
+    ) -> Result<Vec<SetId>, StateError> {
+        let mut inner = self.shared.lock();
+        if let Phase::Failed(_) = inner.phase {
+            let (failure, again) = (inner.failure(), inner.failure());
+            drop(inner);
+            finish(done, Err(again));
+            return Err(failure);
+        }
+        if let (Cause::Barrier(checkpoint), Some(done)) = (cause, done) {
+            inner.done.insert(checkpoint, done);
+        }
+        inner.frozen += 1;
+        assert_eq!(set.0, inner.frozen, "S5: the queue and the cells count sets alike");
+        Ok(self.shared.tell(&mut inner, Event::Freeze { cause, cells: cells as u64 }))
+    }
+
+    /// A set is all copied.
+    pub(super) fn copied(&self, set: SetId, cells: usize, copies: Copies) -> Vec<SetId> {
+        let mut inner = self.shared.lock();
+        self.shared.bytes.fetch_add(copies.bytes(), Ordering::Relaxed);
+        inner.copied.insert(set, copies);
+        self.shared.tell(&mut inner, Event::Copied { set, cells: cells as u64 })
+    }
+
+    /// A completed manifest holds this checkpoint's files.
+    pub(super) fn completed(&self, checkpoint: CheckpointId) {
+        let mut inner = self.shared.lock();
+        let finish = self.shared.tell(&mut inner, Event::Completed { checkpoint });
+        assert!(finish.is_empty(), "a completed checkpoint asks for no copies");
+    }
+
+    /// The checkpoint was aborted; its freeze goes on.
+    pub(super) fn aborted(&self, checkpoint: CheckpointId) {
+        let mut inner = self.shared.lock();
+        let finish = self.shared.tell(&mut inner, Event::Aborted { checkpoint });
+        assert!(finish.is_empty(), "an aborted checkpoint asks for no copies");
+    }
+
+    /// Waits until a set after `seen` is ingested.
+    pub(super) fn wait(&self, seen: u32) -> Result<u32, StateError> {
+        let mut inner = self.shared.lock();
+        loop {
+            if let Phase::Failed(_) = inner.phase {
+                return Err(inner.failure());
+            }
+            let ingested = self.shared.ingested.load(Ordering::Acquire) as u32;
+            if ingested > seen {
+                return Ok(ingested);
+            }
+            inner = self.shared.progress.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Drop for StoreWriter {
+    fn drop(&mut self) {
+        let mut inner = self.shared.lock();
+        if let Phase::Running = inner.phase {
+            inner.phase = Phase::Closing;
+        }
+        drop(inner);
+        self.shared.work.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was reported where it happened, and by `failed`.
+            let _ = thread.join();
+        }
+        self.shared.fail("the state backend was closed".to_owned());
+    }
+}
+
+impl Inner {
+    fn failure(&self) -> StateError {
+        match &self.phase {
+            Phase::Failed(why) => state_error("writing state", why.clone()),
+            Phase::Running | Phase::Closing => state_error("writing state", "the state backend is closing"),
+        }
+    }
+}
+
+/// Fails the backend if the thread ends by a panic: nobody must wait for ever.
+struct Alarm<'a>(&'a Shared);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail("the store writer panicked: a bug in Weir".to_owned());
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // After a panic of the other thread the phase says that the backend has failed; what else is inside is not used.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the queue one event; its answer goes to the writer, except what only the subtask's thread can do.
+    fn tell(&self, inner: &mut Inner, event: Event) -> Vec<SetId> {
+        let (mut answer, mut finish) = (Vec::new(), Vec::new());
+        inner.queue.handle(event, &mut answer);
+        for effect in answer {
+            match effect {
+                Effect::FinishCopy { set } => finish.push(set),
+                Effect::Ingest { .. }
+                | Effect::Unpin { .. }
+                | Effect::Link { .. }
+                | Effect::Snapshot { .. }
+                | Effect::Dropped { .. }
+                | Effect::DeleteLocal { .. } => inner.effects.push_back(effect),
+            }
+        }
+        self.work.notify_one();
+        finish
+    }
+
+    fn run(&self) {
+        let _alarm = Alarm(self);
+        while let Some(effect) = self.next() {
+            if let Err(e) = self.execute(effect) {
+                tracing::error!("state can't be written: {e}");
+                self.fail(e.to_string());
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Effect> {
+        let mut inner = self.lock();
+        loop {
+            if let Phase::Failed(_) = inner.phase {
+                return None;
+            }
+            if let Some(effect) = inner.effects.pop_front() {
+                return Some(effect);
+            }
+            if let Phase::Closing = inner.phase {
+                return None;
+            }
+            inner = self.work.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn execute(&self, effect: Effect) -> Result<(), StateError> {
+        match effect {
+            Effect::Ingest { set } => self.ingest(set),
+            Effect::Unpin { set } => {
+                self.ingested.store(set.0, Ordering::Release);
+                // Taking the lock closes the gap between a waiter's look and its wait.
+                drop(self.lock());
+                self.progress.notify_all();
+                Ok(())
+            }
+            Effect::Link { set, checkpoint: _ } => self.link(set),
+            Effect::Snapshot { list } => {
+                let mut inner = self.lock();
+                let snapshot = inner.lineup.snapshot(list);
+                let done = inner.done.remove(&snapshot.checkpoint);
+                drop(inner);
+                finish(done, Ok(snapshot));
+                Ok(())
+            }
+            Effect::Dropped { checkpoint } => {
+                self.lock().done.remove(&checkpoint);
+                Ok(())
+            }
+            Effect::DeleteLocal { files } => {
+                let paths = self.lock().lineup.remove(&files);
+                for path in paths {
+                    files::remove_unneeded(&path);
+                }
+                Ok(())
+            }
+            Effect::FinishCopy { set } => unreachable!("set {} is copied by the subtask's thread", set.0),
+        }
+    }
+
+    /// Sorts the copies, writes the delta file and ingests a link of it.
+    fn ingest(&self, set: SetId) -> Result<(), StateError> {
+        let copies = self.lock().copied.remove(&set).expect("a set is ingested once, after its copies were handed over");
+        let bytes = copies.bytes();
+        let delta = if copies.is_empty() { None } else { Some(self.write_delta(set, copies)?) };
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let mut inner = self.lock();
+        self.tell(&mut inner, Event::Ingested { set, delta });
+        Ok(())
+    }
+
+    fn write_delta(&self, set: SetId, copies: Copies) -> Result<LocalFile, StateError> {
+        let path = self.folders.delta(set.0);
+        self.store.write_delta(&path, &copies.sort())?;
+        let (bytes, checksum) = files::measure(&path)?;
+        self.store.ingest(&[&path])?;
+        let table = self.store.table_of(&path)?;
+        let mut inner = self.lock();
+        let what = table.clone().unwrap_or_else(|| "delta.sst".to_owned());
+        let file = inner.lineup.add(what, path, bytes, checksum);
+        if table.is_some() {
+            inner.lineup.is_table(file);
+        }
+        Ok(file)
+    }
+
+    /// Links the store as a new base. Table files that the snapshots have already keep their identity.
+    fn link(&self, set: SetId) -> Result<(), StateError> {
+        let mut base = Vec::new();
+        for rocks::LinkedFile { what, path } in self.store.link(&self.folders.base(set.0))? {
+            let known = if rocks::is_table(&what) { self.lock().lineup.table(&what) } else { None };
+            if let Some(file) = known {
+                files::remove_unneeded(&path);
+                base.push(file);
+                continue;
+            }
+            let (bytes, checksum) = files::measure(&path)?;
+            let mut inner = self.lock();
+            let file = inner.lineup.add(what.clone(), path, bytes, checksum);
+            if rocks::is_table(&what) {
+                inner.lineup.is_table(file);
+            }
+            base.push(file);
+        }
+        let mut inner = self.lock();
+        inner.lineup.rebased(&base);
+        self.tell(&mut inner, Event::Linked { set, base });
+        Ok(())
+    }
+
+    /// Ends the backend: everybody who waits is told.
+    fn fail(&self, why: String) {
+        let mut inner = self.lock();
+        if let Phase::Failed(_) = inner.phase {
+            return;
+        }
+        inner.phase = Phase::Failed(why);
+        inner.effects.clear();
+        inner.copied.clear();
+        let failures: Vec<_> = std::mem::take(&mut inner.done).into_values().map(|done| (done, inner.failure())).collect();
+        drop(inner);
+        self.failed.store(true, Ordering::Relaxed);
+        self.progress.notify_all();
+        self.work.notify_all();
+        for (done, failure) in failures {
+            done(Err(failure));
+        }
+    }
+}
+
+fn finish(done: Option<SnapshotDone>, result: Result<LocalSnapshot, StateError>) {
+    if let Some(done) = done {
+        done(result);
+    }
+}

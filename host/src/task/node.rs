@@ -1,0 +1,81 @@
+//! A node of a chain: what it runs, where its outputs go, and which of its inputs have ended.
+
+use super::metrics::StageMetrics;
+use super::operator::StreamOperator;
+use super::sink::SinkNode;
+use crate::connectors::Source;
+use crate::state::CheckpointedBackend;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What a node runs.
+pub enum NodeKind {
+    /// The head of a source chain.
+    Source(SourceNode),
+    /// An operator.
+    Operator(OperatorNode),
+    /// A sink's writer.
+    Sink(SinkNode),
+}
+
+/// A source reader.
+pub struct SourceNode {
+    /// Index of the source in the job graph.
+    pub source: usize,
+    /// The reader; none once all its splits have ended.
+    pub reader: Box<dyn Source>,
+    /// True once EndOfData was sent.
+    pub ended: bool,
+}
+
+/// An operator with its state.
+pub struct OperatorNode {
+    /// Index of the operator in the job graph.
+    pub operator: usize,
+    /// Its instance.
+    pub instance: Box<dyn StreamOperator>,
+    /// Its keyed state, if it declares any.
+    pub backend: Option<Box<dyn CheckpointedBackend>>,
+    /// Ports whose end was processed, in this attempt or before the restored checkpoint.
+    pub ended_ports: BTreeSet<u32>,
+    /// True if the end calls are done and EndOfData was sent on.
+    pub end_of_data_sent: bool,
+    /// What the dead letter needs to know, if bad records go there.
+    pub dead_letter: Option<DeadLetterRoute>,
+}
+
+/// How an operator's bad records reach the dead-letter sink.
+pub struct DeadLetterRoute {
+    /// Index of the output among the node's outputs.
+    pub output: usize,
+    /// sha256 of the plugin.
+    pub plugin: String,
+}
+
+/// Where one output of a node goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// To a node of the same chain.
+    Chained {
+        /// Index in the chain.
+        node: usize,
+        /// Its input port.
+        port: u32,
+    },
+    /// Through an output gate of the task.
+    Gate(usize),
+}
+
+/// A node in its chain.
+pub struct Node {
+    /// The stage's name, for messages.
+    pub name: Arc<str>,
+    /// What it runs.
+    pub kind: NodeKind,
+    /// Targets of each output. 0 is the main output, 1 + k side output k; a dead letter comes last.
+    pub outputs: Vec<Vec<Target>>,
+    /// Ports that have not ended in this attempt.
+    pub open_ports: BTreeSet<u32>,
+    /// Counters of its stage.
+    pub metrics: Arc<StageMetrics>,
+}

@@ -1,0 +1,51 @@
+//! What a subtask asks of an operator. A Wasm plugin is one implementation; benches bring native ones.
+
+use crate::connectors::Remedy;
+use weir_plugin::batch::RecordBatch;
+use weir_plugin::state::KeyedStateBackend;
+
+/// State of the running operator, if it declares any.
+pub type StateRef<'a> = Option<&'a mut dyn KeyedStateBackend>;
+
+/// What a call gave.
+#[derive(Debug, Default)]
+pub struct Processed {
+    /// Batches for the main output, in order.
+    pub main: Vec<RecordBatch>,
+    /// (index of the side output, records), in order.
+    pub sides: Vec<(u32, RecordBatch)>,
+    /// (index in the input batch, reason) of records that could not be processed, ascending. Only with a policy that allows it.
+    pub bad: Vec<(u32, String)>,
+}
+
+/// Why a call failed for good; nothing that it did was applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorFailure {
+    /// What, whose fault, what next.
+    pub message: String,
+    /// The record at fault, by index in the input batch.
+    pub record: Option<u32>,
+    /// Whether a restart can help.
+    pub remedy: Remedy,
+}
+
+/// An operator's instance in one subtask.
+pub trait StreamOperator: Send {
+    /// Processes a batch of input `port`.
+    fn process(&mut self, port: u32, records: &RecordBatch, state: StateRef<'_>) -> Result<Processed, OperatorFailure>;
+
+    /// Whether the calls at the end of input are wanted.
+    fn wants_end(&self) -> bool;
+
+    /// Input `port` has ended.
+    fn on_end(&mut self, port: u32, state: StateRef<'_>) -> Result<Processed, OperatorFailure>;
+
+    /// Indexes of the states whose keys `on_end_keys` wants; empty: it is not called.
+    fn end_key_states(&self) -> &[u16];
+
+    /// After the last port: a page of keys with state.
+    fn on_end_keys(&mut self, keys: &[Vec<u8>], state: StateRef<'_>) -> Result<Processed, OperatorFailure>;
+
+    /// A clean end.
+    fn close(&mut self);
+}

@@ -1,0 +1,590 @@
+//! The loop of a subtask: takes what its gate gives, drives the chain, answers barriers.
+//!
+//! One thread owns everything here; nothing on the record path is shared or locked but the channels themselves.
+
+use super::messages::{OperatorSnapshot, SourceSnapshot, TaskControl, TaskEvent, TaskFailure};
+use super::metrics::StageMetrics;
+use super::node::{Node, NodeKind, OperatorNode, Target};
+use super::operator::{OperatorFailure, Processed};
+use super::snapshot::{EventSender, SnapshotParts};
+use crate::channel::{Batch, Cancelled, InputGate, OutputGate, Provenance, Received, StreamElement};
+use crate::connectors::dead_letter::{DeadLetter, Place, dead_letter_line};
+use crate::connectors::{Budget, ConnectorError, Remedy, SourcePoll};
+use crate::{clock, crash};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use weir_plugin::batch::RecordBatch;
+use weir_plugin::state::{KeyedStateBackend, StateError};
+use weir_protocol::align::{AlignEffect, AlignEvent, BarrierAligner};
+use weir_protocol::{ChannelIndex, CheckpointId, Generation, SubtaskIndex};
+
+/// How much one poll of a source gives.
+pub const SOURCE_BUDGET: Budget = Budget { records: 1024, bytes: 256 << 10 };
+
+/// How long an idle subtask sleeps when nothing wakes it.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// Keys of one page of the end-of-input calls.
+const END_KEYS_PAGE: usize = 1024;
+
+/// Why a subtask stops before its end.
+#[derive(Debug)]
+pub enum TaskStop {
+    /// The generation ended.
+    Cancelled,
+    /// It failed.
+    Failed(TaskFailure),
+}
+
+impl From<Cancelled> for TaskStop {
+    fn from(_: Cancelled) -> Self {
+        TaskStop::Cancelled
+    }
+}
+
+/// Names for provenance in dead letters: for each source, its name and its splits.
+pub type SourceNames = Arc<Vec<(String, Vec<String>)>>;
+
+/// What a subtask is made of.
+pub struct TaskParts {
+    /// Its index in the execution graph.
+    pub subtask: SubtaskIndex,
+    /// For messages: `stats[0]`.
+    pub place: Arc<str>,
+    /// The job's name.
+    pub job: Arc<str>,
+    /// Its inputs.
+    pub gate: InputGate<TaskControl>,
+    /// Port of node 0 that each channel feeds.
+    pub channel_ports: Vec<u32>,
+    /// The chain, in topological order; node 0 is its head.
+    pub nodes: Vec<Node>,
+    /// Edges that leave the thread.
+    pub outputs: Vec<OutputGate<TaskControl>>,
+    /// Where events go.
+    pub events: EventSender,
+    /// Subtask of the stages in this chain (they share it).
+    pub index: u32,
+    /// For dead letters.
+    pub source_names: SourceNames,
+    /// The attempt.
+    pub generation: Generation,
+}
+
+/// A running subtask.
+pub struct Task {
+    parts: TaskParts,
+    aligner: BarrierAligner,
+    /// Channels of each port of node 0 that have not sent EndOfData: (port, count).
+    open_channels: Vec<(u32, usize)>,
+    /// When the source is to be asked again.
+    poll_at: Option<Instant>,
+    /// A suspension's barrier has passed: what would follow belongs to no checkpoint of this run.
+    paused: bool,
+    input_closed: bool,
+    /// Time spent waiting for room in outputs since the loop last looked.
+    blocked: Duration,
+}
+
+impl Task {
+    /// Assembles a subtask; nothing runs yet.
+    pub fn new(parts: TaskParts) -> Self {
+        let channels: Vec<ChannelIndex> = (0..parts.channel_ports.len()).map(|c| ChannelIndex(c as u16)).collect();
+        let mut open_channels: Vec<(u32, usize)> = Vec::new();
+        for &port in &parts.channel_ports {
+            match open_channels.iter_mut().find(|(own, _)| *own == port) {
+                Some((_, count)) => *count += 1,
+                None => open_channels.push((port, 1)),
+            }
+        }
+        let aligner = BarrierAligner::new(parts.generation, &channels);
+        Task { parts, aligner, open_channels, poll_at: None, paused: false, input_closed: false, blocked: Duration::ZERO }
+    }
+
+    /// Runs to the end: a clean one after `Finish`, a cancel, or a failure, which is reported.
+    pub fn run(mut self) {
+        let subtask = self.parts.subtask;
+        let event = match self.run_loop() {
+            Ok(()) => TaskEvent::Finished { subtask },
+            Err(TaskStop::Cancelled) => return,
+            Err(TaskStop::Failed(failure)) => TaskEvent::Failed { subtask, failure },
+        };
+        // Nobody listens once the attempt has ended.
+        let _ = self.parts.events.send(event);
+    }
+
+    fn run_loop(&mut self) -> Result<(), TaskStop> {
+        let mut more = false;
+        while !self.input_closed {
+            let wait = if more { Duration::ZERO } else { self.patience() };
+            let received = self.parts.gate.receive(wait)?;
+            let begun = clock::monotonic();
+            self.blocked = Duration::ZERO;
+            let worked = match received {
+                Received::Control(control) => {
+                    self.on_control(control)?;
+                    true
+                }
+                Received::Element { channel, element } => {
+                    self.on_element(channel, element)?;
+                    true
+                }
+                Received::Timeout => self.poll_source()?,
+            };
+            more = sweep(&mut self.parts.nodes, &self.parts.place)?;
+            if worked || more {
+                let busy = begun.elapsed().saturating_sub(self.blocked);
+                let metrics = &self.parts.nodes[0].metrics;
+                StageMetrics::add(&metrics.busy_ns, busy.as_nanos() as u64);
+                StageMetrics::add(&metrics.blocked_ns, self.blocked.as_nanos() as u64);
+            }
+        }
+        self.close()
+    }
+
+    /// How long to wait for the gate before the source is asked again.
+    fn patience(&self) -> Duration {
+        match &self.parts.nodes[0].kind {
+            NodeKind::Source(source) if !source.ended && !self.paused => match self.poll_at {
+                Some(at) => at.saturating_duration_since(clock::monotonic()).min(IDLE),
+                None => Duration::ZERO,
+            },
+            NodeKind::Source(_) | NodeKind::Operator(_) | NodeKind::Sink(_) => IDLE,
+        }
+    }
+
+    fn on_control(&mut self, control: TaskControl) -> Result<(), TaskStop> {
+        match control {
+            TaskControl::InjectBarrier { checkpoint, pause } => {
+                self.paused |= pause;
+                self.checkpoint(checkpoint)
+            }
+            TaskControl::Abort(checkpoint) => {
+                for node in &mut self.parts.nodes {
+                    if let NodeKind::Operator(OperatorNode { backend: Some(backend), .. }) = &mut node.kind {
+                        backend.aborted(checkpoint);
+                    }
+                }
+                match self.parts.channel_ports.is_empty() {
+                    // A source aligns nothing.
+                    true => Ok(()),
+                    false => self.align(AlignEvent::Abort { checkpoint }),
+                }
+            }
+            TaskControl::Complete(checkpoint) => {
+                for node in &mut self.parts.nodes {
+                    if let NodeKind::Operator(OperatorNode { backend: Some(backend), .. }) = &mut node.kind {
+                        backend.completed(checkpoint);
+                    }
+                }
+                Ok(())
+            }
+            TaskControl::KnownCommitted(transactions) => {
+                for node in &self.parts.nodes {
+                    if let NodeKind::Sink(sink) = &node.kind {
+                        sink.known_committed(transactions.clone());
+                    }
+                }
+                Ok(())
+            }
+            TaskControl::Finish => {
+                // Subtasks with inputs end when their channels do.
+                if matches!(self.parts.nodes[0].kind, NodeKind::Source(_)) {
+                    self.input_closed = true;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn on_element(&mut self, channel: usize, element: StreamElement) -> Result<(), TaskStop> {
+        let index = ChannelIndex(channel as u16);
+        match element {
+            StreamElement::Batch(batch) => self.deliver(0, self.parts.channel_ports[channel], batch),
+            StreamElement::Barrier(checkpoint) => self.align(AlignEvent::Barrier { channel: index, checkpoint }),
+            StreamElement::Cancel(checkpoint) => self.align(AlignEvent::Cancel { channel: index, checkpoint }),
+            StreamElement::EndOfInput => self.align(AlignEvent::EndOfInput { channel: index }),
+            StreamElement::EndOfData => {
+                let port = self.parts.channel_ports[channel];
+                let open = self.open_channels.iter_mut().find(|(own, _)| *own == port).expect("every channel feeds a port");
+                assert!(open.1 > 0, "A3: EndOfData came twice on a channel of port {port}");
+                open.1 -= 1;
+                if open.1 == 0 { self.input_ended(0, port) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Asks the aligner and does what it says, in its order.
+    fn align(&mut self, event: AlignEvent) -> Result<(), TaskStop> {
+        let mut effects = Vec::new();
+        self.aligner.handle(event, &mut effects);
+        for effect in effects {
+            match effect {
+                AlignEffect::Block(channel) => self.parts.gate.block(channel.0 as usize),
+                AlignEffect::UnblockAll => self.parts.gate.unblock_all(),
+                AlignEffect::Complete(checkpoint) => {
+                    crash::point("barrier-aligned");
+                    self.checkpoint(checkpoint)?;
+                }
+                AlignEffect::Aborted { checkpoint, .. } => {
+                    let _ = self.parts.events.send(TaskEvent::Declined { subtask: self.parts.subtask, checkpoint });
+                }
+                AlignEffect::ForwardCancel(checkpoint) => self.send_to_all(&StreamElement::Cancel(checkpoint))?,
+                AlignEffect::Stale { channel, checkpoint } => {
+                    tracing::debug!(place = %self.parts.place, channel = channel.0, %checkpoint, "stale barrier dropped");
+                }
+                AlignEffect::Finished => self.input_closed = true,
+            }
+        }
+        Ok(())
+    }
+
+    /// The barrier of `checkpoint` is here: forwards it and takes the synchronous part of the snapshot, with no record in
+    /// between (A1, A2).
+    fn checkpoint(&mut self, checkpoint: CheckpointId) -> Result<(), TaskStop> {
+        // 1. Positions first: they describe exactly the records that have passed.
+        let source = match &self.parts.nodes[0].kind {
+            NodeKind::Source(source) => Some(SourceSnapshot {
+                source: source.source,
+                splits: source.reader.positions(),
+                end_of_data: source.ended,
+            }),
+            NodeKind::Operator(_) | NodeKind::Sink(_) => None,
+        };
+        let from_source = source.is_some();
+        let parts = SnapshotParts::begin(
+            self.parts.subtask,
+            checkpoint,
+            source,
+            self.parts.events.clone(),
+            Arc::clone(&self.parts.place),
+        );
+        // 2. Every node of the chain: state is frozen, transactions are prepared.
+        for node in &mut self.parts.nodes {
+            snapshot_node(node, self.parts.index, checkpoint, &parts)
+                .map_err(|(message, remedy)| failed(&self.parts.place, message, remedy))?;
+        }
+        // 3. The barrier leaves: readers downstream begin to align while our files are still being written.
+        self.send_to_all(&StreamElement::Barrier(checkpoint))?;
+        if from_source {
+            crash::point("barrier-injected");
+        }
+        crash::point("snapshot-sync-done");
+        // 4. From here on the snapshot is complete as soon as its parts are.
+        parts.seal();
+        Ok(())
+    }
+
+    /// Asks the source for records, if this is a source and it is time. True: something was done.
+    fn poll_source(&mut self) -> Result<bool, TaskStop> {
+        let NodeKind::Source(source) = &mut self.parts.nodes[0].kind else { return Ok(false) };
+        if source.ended || self.paused || self.poll_at.is_some_and(|at| at > clock::monotonic()) {
+            return Ok(false);
+        }
+        let polled = source.reader.poll(SOURCE_BUDGET).map_err(|error| connector_failed(&self.parts.place, error))?;
+        match polled {
+            SourcePoll::Pending(wait) => {
+                self.poll_at = Some(clock::monotonic() + wait);
+                Ok(false)
+            }
+            SourcePoll::Batch { records, provenance } => {
+                self.poll_at = None;
+                StageMetrics::add(&self.parts.nodes[0].metrics.records_in, records.len() as u64);
+                self.emit(0, 0, Batch { records, provenance })?;
+                Ok(true)
+            }
+            SourcePoll::End => {
+                source.ended = true;
+                self.propagate_end(0)?;
+                let _ = self.parts.events.send(TaskEvent::EndOfData { subtask: self.parts.subtask });
+                Ok(true)
+            }
+        }
+    }
+
+    /// Gives a batch to a node of the chain.
+    fn deliver(&mut self, node: usize, port: u32, batch: Batch) -> Result<(), TaskStop> {
+        let own = &mut self.parts.nodes[node];
+        StageMetrics::add(&own.metrics.records_in, batch.records.len() as u64);
+        match &mut own.kind {
+            NodeKind::Source(_) => unreachable!("a source has no input"),
+            NodeKind::Sink(sink) => sink.write(&batch).map_err(|error| connector_failed(&self.parts.place, error)),
+            NodeKind::Operator(operator) => {
+                let state = operator.backend.as_deref_mut().map(|backend| backend as &mut dyn KeyedStateBackend);
+                let processed = operator.instance.process(port, &batch.records, state);
+                match processed {
+                    Ok(processed) => {
+                        self.dead_letters(node, &batch, &processed.bad)?;
+                        let provenance = batch.provenance.derived();
+                        self.emit_all(node, processed, &provenance)
+                    }
+                    Err(failure) => Err(self.operator_failed(&batch, failure)),
+                }
+            }
+        }
+    }
+
+    fn emit_all(&mut self, node: usize, processed: Processed, provenance: &Provenance) -> Result<(), TaskStop> {
+        for records in processed.main {
+            self.emit(node, 0, Batch { records, provenance: provenance.clone() })?;
+        }
+        for (side, records) in processed.sides {
+            self.emit(node, 1 + side as usize, Batch { records, provenance: provenance.clone() })?;
+        }
+        Ok(())
+    }
+
+    /// Sends a batch to the targets of one output.
+    fn emit(&mut self, node: usize, output: usize, batch: Batch) -> Result<(), TaskStop> {
+        if batch.records.is_empty() {
+            return Ok(());
+        }
+        StageMetrics::add(&self.parts.nodes[node].metrics.records_out, batch.records.len() as u64);
+        let targets = self.parts.nodes[node].outputs[output].len();
+        let mut batch = Some(batch);
+        for t in 0..targets {
+            let target = self.parts.nodes[node].outputs[output][t];
+            let own = if t + 1 == targets { batch.take() } else { batch.clone() }.expect("taken by the last target only");
+            match target {
+                Target::Chained { node, port } => self.deliver(node, port, own)?,
+                Target::Gate(gate) => {
+                    StageMetrics::add(&self.parts.nodes[node].metrics.records_exchanged, own.records.len() as u64);
+                    let TaskParts { nodes, outputs, place, .. } = &mut self.parts;
+                    let begun = clock::monotonic();
+                    if outputs[gate].send_batch(own, || sweep(nodes, place))? {
+                        self.blocked += begun.elapsed();
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends an element through every edge that leaves the thread.
+    fn send_to_all(&mut self, element: &StreamElement) -> Result<(), TaskStop> {
+        let TaskParts { nodes, outputs, place, .. } = &mut self.parts;
+        for gate in outputs {
+            gate.send_to_all(element.clone(), || sweep(nodes, place))?;
+        }
+        Ok(())
+    }
+
+    /// All of one input port's channels have sent EndOfData.
+    fn input_ended(&mut self, node: usize, port: u32) -> Result<(), TaskStop> {
+        self.parts.nodes[node].open_ports.remove(&port);
+        let last = self.parts.nodes[node].open_ports.is_empty();
+        if let NodeKind::Operator(operator) = &mut self.parts.nodes[node].kind {
+            // A restored checkpoint may say that the end was processed: the call is never made again.
+            if operator.ended_ports.insert(port) && operator.instance.wants_end() {
+                let state = operator.backend.as_deref_mut().map(|backend| backend as &mut dyn KeyedStateBackend);
+                let processed = operator.instance.on_end(port, state);
+                self.emit_end(node, processed)?;
+            }
+            if last {
+                self.end_keys(node)?;
+            }
+        }
+        if last { self.propagate_end(node) } else { Ok(()) }
+    }
+
+    /// After the last port: every key that holds state, page by page, once.
+    fn end_keys(&mut self, node: usize) -> Result<(), TaskStop> {
+        let mut after: Option<Vec<u8>> = None;
+        loop {
+            let NodeKind::Operator(operator) = &mut self.parts.nodes[node].kind else { return Ok(()) };
+            let states = operator.instance.end_key_states().to_vec();
+            if operator.end_of_data_sent || states.is_empty() {
+                operator.end_of_data_sent = true;
+                return Ok(());
+            }
+            let backend = operator.backend.as_deref_mut().expect("an operator with states has a backend");
+            let keys = backend
+                .scan_keys(&states, after.as_deref(), END_KEYS_PAGE)
+                .map_err(|error| state_failed(&self.parts.place, &error))?;
+            let done = keys.len() < END_KEYS_PAGE;
+            if !keys.is_empty() {
+                let processed = operator.instance.on_end_keys(&keys, Some(backend as &mut dyn KeyedStateBackend));
+                self.emit_end(node, processed)?;
+            }
+            let NodeKind::Operator(operator) = &mut self.parts.nodes[node].kind else { return Ok(()) };
+            operator.end_of_data_sent = done;
+            after = keys.into_iter().last();
+        }
+    }
+
+    fn emit_end(&mut self, node: usize, processed: Result<Processed, OperatorFailure>) -> Result<(), TaskStop> {
+        match processed {
+            Ok(processed) => self.emit_all(node, processed, &Provenance::default()),
+            Err(failure) => Err(failed(&self.parts.place, failure.message, failure.remedy)),
+        }
+    }
+
+    /// EndOfData on every output of a node.
+    fn propagate_end(&mut self, node: usize) -> Result<(), TaskStop> {
+        for output in 0..self.parts.nodes[node].outputs.len() {
+            for t in 0..self.parts.nodes[node].outputs[output].len() {
+                match self.parts.nodes[node].outputs[output][t] {
+                    Target::Chained { node, port } => self.input_ended(node, port)?,
+                    Target::Gate(gate) => {
+                        let TaskParts { nodes, outputs, place, .. } = &mut self.parts;
+                        outputs[gate].send_to_all(StreamElement::EndOfData, || sweep(nodes, place))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts bad records, and sends them to the dead letter if the job says so.
+    fn dead_letters(&mut self, node: usize, batch: &Batch, bad: &[(u32, String)]) -> Result<(), TaskStop> {
+        if bad.is_empty() {
+            return Ok(());
+        }
+        let own = &self.parts.nodes[node];
+        let NodeKind::Operator(operator) = &own.kind else { return Ok(()) };
+        let Some(route) = &operator.dead_letter else {
+            StageMetrics::add(&own.metrics.records_dropped, bad.len() as u64);
+            return Ok(());
+        };
+        StageMetrics::add(&own.metrics.records_dead, bad.len() as u64);
+        let output = route.output;
+        let mut letters = RecordBatch::new();
+        for (record, reason) in bad {
+            let i = *record as usize;
+            let spans = named_spans(&self.parts.source_names, &batch.provenance.of_record(&batch.records, i));
+            let places: Vec<Place<'_>> = spans
+                .iter()
+                .map(|span| Place { source: &span.source, split: &span.split, first: span.first, last: span.last })
+                .collect();
+            let line = dead_letter_line(&DeadLetter {
+                job: &self.parts.job,
+                operator: &own.name,
+                plugin: &route.plugin,
+                places: &places,
+                reason,
+                key: batch.records.key(i),
+                value: batch.records.value(i),
+            });
+            letters.push(&[], &line, batch.records.time(i));
+        }
+        let provenance = batch.provenance.derived();
+        self.emit(node, output, Batch { records: letters, provenance })
+    }
+
+    fn operator_failed(&self, batch: &Batch, failure: OperatorFailure) -> TaskStop {
+        let mut message = failure.message;
+        let spans = match failure.record {
+            Some(record) => batch.provenance.of_record(&batch.records, record as usize),
+            None => batch.provenance.spans.clone(),
+        };
+        let places: Vec<String> =
+            named_spans(&self.parts.source_names, &spans).into_iter().map(|span| span.to_string()).collect();
+        if !places.is_empty() {
+            message = format!("{message}\n  record: {}", places.join(", "));
+        }
+        failed(&self.parts.place, message, failure.remedy)
+    }
+
+    /// The clean end: instances are closed, then the channels.
+    fn close(&mut self) -> Result<(), TaskStop> {
+        for node in &mut self.parts.nodes {
+            match &mut node.kind {
+                NodeKind::Source(_) => {}
+                NodeKind::Operator(operator) => operator.instance.close(),
+                NodeKind::Sink(sink) => sink.close().map_err(|error| connector_failed(&self.parts.place, error))?,
+            }
+        }
+        self.send_to_all(&StreamElement::EndOfInput)
+    }
+}
+
+/// A span with names instead of indexes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedSpan {
+    /// Name of the source.
+    pub source: String,
+    /// Name of the split.
+    pub split: String,
+    /// First position.
+    pub first: u64,
+    /// Last position.
+    pub last: u64,
+}
+
+impl std::fmt::Display for NamedSpan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let NamedSpan { source, split, first, last } = self;
+        if first == last {
+            write!(f, "source {source}, {split}, offset {first}")
+        } else {
+            write!(f, "source {source}, {split}, offsets {first} to {last}")
+        }
+    }
+}
+
+/// Puts names to spans.
+pub fn named_spans(names: &SourceNames, spans: &[crate::channel::SourceSpan]) -> Vec<NamedSpan> {
+    spans
+        .iter()
+        .map(|span| {
+            let (source, splits) = &names[span.source as usize];
+            let split = splits[span.split as usize].clone();
+            NamedSpan { source: source.clone(), split, first: span.first, last: span.last }
+        })
+        .collect()
+}
+
+/// One slice of background work of every backend in the chain. True: there is more.
+fn sweep(nodes: &mut [Node], place: &Arc<str>) -> Result<bool, TaskStop> {
+    let mut more = false;
+    for node in nodes {
+        if let NodeKind::Operator(OperatorNode { backend: Some(backend), .. }) = &mut node.kind {
+            more |= backend.sweep().map_err(|error| state_failed(place, &error))?;
+        }
+    }
+    Ok(more)
+}
+
+fn snapshot_node(
+    node: &mut Node,
+    subtask: u32,
+    checkpoint: CheckpointId,
+    parts: &SnapshotParts,
+) -> Result<(), (String, Remedy)> {
+    match &mut node.kind {
+        NodeKind::Source(_) => Ok(()),
+        NodeKind::Sink(sink) => {
+            sink.prepare(checkpoint, node.open_ports.is_empty(), parts).map_err(|error| (error.message, error.remedy))
+        }
+        NodeKind::Operator(operator) => {
+            let index = operator.operator;
+            let snapshot = OperatorSnapshot {
+                operator: index,
+                subtask,
+                state: None,
+                ended_ports: operator.ended_ports.iter().copied().collect(),
+                end_of_data_sent: operator.end_of_data_sent,
+            };
+            parts.operator(snapshot, operator.backend.is_some());
+            let Some(backend) = &mut operator.backend else { return Ok(()) };
+            let parts = parts.clone();
+            let done = Box::new(move |result: Result<_, StateError>| match result {
+                Ok(snapshot) => parts.state(index, snapshot),
+                Err(error) => parts.fail(error.to_string()),
+            });
+            backend.freeze(checkpoint, done).map_err(|error| (error.to_string(), Remedy::Restart))
+        }
+    }
+}
+
+fn failed(place: &Arc<str>, message: String, remedy: Remedy) -> TaskStop {
+    TaskStop::Failed(TaskFailure { place: place.to_string(), message, remedy })
+}
+
+fn connector_failed(place: &Arc<str>, error: ConnectorError) -> TaskStop {
+    failed(place, error.message, error.remedy)
+}
+
+fn state_failed(place: &Arc<str>, error: &StateError) -> TaskStop {
+    failed(place, error.to_string(), Remedy::Restart)
+}

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Builds every guest and puts it as a component into guests/out/. What has not changed is not built and not written again.
+#
+#   WEIR_CACHE          where compiled things are kept between runs (default: $HOME/.cache/weir)
+#   WEIR_COMPONENTIZE   the native weir-componentize to use (default: built with the workspace's own cargo)
+#   WEIR_JOBS           compilers at a time (default: cargo's)
+set -euo pipefail
+weir_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+. "$weir_root/scripts/guest-toolchain.sh"
+cache="${WEIR_CACHE:-$HOME/.cache/weir}"
+jobs=(${WEIR_JOBS:+-j "$WEIR_JOBS"})
+
+select_guest_toolchain || { "$weir_root/scripts/setup-guests.sh" && select_guest_toolchain; }
+
+# No path of this machine gets into a component: the same sources give the same bytes.
+registry="${CARGO_HOME:-$HOME/.cargo}"
+export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="--remap-path-prefix=$weir_root=/weir --remap-path-prefix=$registry=/cargo"
+
+modules="$cache/guests-target/$guest_target/release"
+(cd "$weir_root/guests" &&
+  CARGO_TARGET_DIR="$cache/guests-target" "${guest_cargo[@]}" --locked --release --workspace --target "$guest_target" "${jobs[@]}")
+
+if [ -z "${WEIR_COMPONENTIZE:-}" ]; then
+  (cd "$weir_root" && cargo build --locked --release -p weir-componentize "${jobs[@]}")
+  WEIR_COMPONENTIZE="${CARGO_TARGET_DIR:-$weir_root/target}/release/weir-componentize"
+fi
+
+# Every package whose library is a cdylib is a guest; a component of a guest that is gone goes too.
+out="$weir_root/guests/out"
+mkdir -p "$out"
+declare -A wanted=()
+for manifest in "$weir_root"/guests/*/Cargo.toml "$weir_root"/guests/*/*/Cargo.toml; do
+  grep -q '^crate-type = \["cdylib"\]' "$manifest" || continue
+  name="$(sed -n 's/^name = "\(.*\)"$/\1/p' "$manifest" | head -n 1)"
+  module="$modules/${name//-/_}.wasm"
+  component="$out/${name//-/_}.wasm"
+  wanted["$component"]=1
+  if [ ! -f "$component" ] || [ "$module" -nt "$component" ] || [ "$WEIR_COMPONENTIZE" -nt "$component" ]; then
+    "$WEIR_COMPONENTIZE" "$module" "$component"
+    "$WEIR_COMPONENTIZE" --show "$component"
+  fi
+done
+for component in "$out"/*.wasm; do
+  [ -n "${wanted["$component"]:-}" ] || rm -f "$component"
+done

@@ -1,0 +1,122 @@
+//! Turns a core Wasm module that was built with a Weir SDK into a component, and says what a component imports and exports.
+//!
+//! A guest compiled for `wasm32-unknown-unknown` is a core module; the SDK's bindings left the types of the plugin contract
+//! in its custom sections. `wit_component` wraps the two into a component. Imports that the code does not use are left out.
+
+use std::fmt;
+use wit_component::{ComponentEncoder, DecodedWasm};
+
+/// Why a file can't become a component. The text says what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// It is not Wasm at all.
+    NotWasm,
+    /// It is a component already.
+    AlreadyComponent,
+    /// A core module without the types of a plugin.
+    NotAPlugin,
+    /// It is damaged, or does not match the types that it carries.
+    Invalid(String),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NotWasm => f.write_str("this is not a Wasm file: it does not begin with \"\\0asm\""),
+            Error::AlreadyComponent => f.write_str("this is a component already: use it as it is"),
+            Error::NotAPlugin => f.write_str(
+                "this core module carries no component types: it must be a `cdylib` that calls export_operator! or export_sink!",
+            ),
+            Error::Invalid(why) => write!(f, "no valid component can be made of this module: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Makes a component of a core module, and validates it. The same bytes in give the same bytes out.
+pub fn componentize(module: &[u8]) -> Result<Vec<u8>, Error> {
+    match kind(module) {
+        Kind::Module => {}
+        Kind::Component => return Err(Error::AlreadyComponent),
+        Kind::Other => return Err(Error::NotWasm),
+    }
+    let (without_types, _) = wit_component::metadata::decode(module).map_err(invalid)?;
+    if without_types.is_none() {
+        return Err(Error::NotAPlugin);
+    }
+    let mut encoder = ComponentEncoder::default();
+    encoder.validate(true).module(module).map_err(invalid)?;
+    encoder.encode().map_err(invalid)
+}
+
+/// What a component imports and exports, by interface name, such as `weir:plugin/operator@1.0.0`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interfaces {
+    /// In the component's order.
+    pub imports: Vec<String>,
+    /// In the component's order.
+    pub exports: Vec<String>,
+}
+
+/// Reads what a component imports and exports.
+pub fn interfaces(component: &[u8]) -> Result<Interfaces, Error> {
+    match kind(component) {
+        Kind::Component => {}
+        Kind::Module => return Err(Error::Invalid("it is a core module, not a component".to_owned())),
+        Kind::Other => return Err(Error::NotWasm),
+    }
+    let (resolve, world) = match wit_component::decode(component).map_err(invalid)? {
+        DecodedWasm::Component(resolve, world) => (resolve, world),
+        DecodedWasm::WitPackage(..) => return Err(Error::Invalid("it holds a WIT package, no code".to_owned())),
+    };
+    let world = &resolve.worlds[world];
+    Ok(Interfaces {
+        imports: world.imports.keys().map(|key| resolve.name_world_key(key)).collect(),
+        exports: world.exports.keys().map(|key| resolve.name_world_key(key)).collect(),
+    })
+}
+
+/// What the first eight bytes say.
+enum Kind {
+    Module,
+    Component,
+    Other,
+}
+
+fn kind(wasm: &[u8]) -> Kind {
+    match wasm {
+        [0, b'a', b's', b'm', _, _, 0, 0, ..] => Kind::Module,
+        [0, b'a', b's', b'm', _, _, 1, 0, ..] => Kind::Component,
+        _ => Kind::Other,
+    }
+}
+
+/// The whole chain of causes: the innermost names the function or section.
+fn invalid(error: impl fmt::Debug + fmt::Display) -> Error {
+    Error::Invalid(format!("{error:#}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The smallest core module: a header and no section.
+    const EMPTY_MODULE: &[u8] = b"\0asm\x01\0\0\0";
+
+    #[test]
+    fn what_is_no_module_is_told_apart() {
+        assert_eq!(componentize(b""), Err(Error::NotWasm));
+        assert_eq!(componentize(b"#!/bin/sh\n"), Err(Error::NotWasm));
+        assert_eq!(componentize(b"\0asm\x0d\0\x01\0"), Err(Error::AlreadyComponent));
+        assert_eq!(componentize(EMPTY_MODULE), Err(Error::NotAPlugin));
+        assert!(matches!(interfaces(EMPTY_MODULE), Err(Error::Invalid(_))));
+    }
+
+    #[test]
+    fn a_damaged_module_is_invalid() {
+        // A custom section that claims more bytes than there are.
+        let damaged = [EMPTY_MODULE, &[0, 0x7f, 1, b'x']].concat();
+        assert!(matches!(componentize(&damaged), Err(Error::Invalid(_))), "{:?}", componentize(&damaged));
+    }
+}

@@ -1,0 +1,298 @@
+//! Runs an author's operator over the contract's batches.
+//!
+//! Every kind of operator becomes one [`Instance`]; what the kinds share (bad records, output, state) is done here once.
+//! The kind is a type parameter that the compiler finds by itself, since a type implements just one of the traits.
+
+use crate::batch::{Batch, string_at, u32_of};
+use crate::bindings::{Descriptor, StateDesc, types};
+use crate::error::Error;
+use crate::host::{Host, Task};
+use crate::keyed_state::KeyedState;
+use crate::operator::{BadRecords, BatchOperator, EndOfInput, EndOfKeyedInput, KeyedOperator, Operator};
+use crate::output::Output;
+use crate::state::{self, StateName, StateSet};
+
+/// A running operator of any kind, as the exports and the test harness see it.
+pub trait Instance {
+    /// See `operator.process` in the contract.
+    fn process(&mut self, call: Call<'_>) -> Result<types::Output, types::Error>;
+    /// See `end-of-input.on-end`.
+    fn on_end(&mut self, port: u32) -> Result<types::Output, types::Error>;
+    /// See `end-of-input.on-end-keys`.
+    fn on_end_keys(&mut self, keys: &types::Column, states: &[types::Cells]) -> Result<types::Output, types::Error>;
+    /// See `operator.close`.
+    fn close(&mut self);
+    /// What the operator's state on demand is kept in, where there is no host.
+    #[cfg(not(target_family = "wasm"))]
+    fn on_demand(&mut self) -> Option<&mut KeyedState> {
+        None
+    }
+}
+
+/// The arguments of `process`.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// Which input.
+    pub port: u32,
+    /// Its records.
+    pub input: &'a types::Batch,
+    /// `u32` × count: the index of each record's distinct key.
+    pub key_of: &'a [u8],
+    /// The prefetched states.
+    pub states: &'a [types::Cells],
+}
+
+/// A type that can be run as an operator of kind `K`.
+pub trait Plugin<K>: Default {
+    /// What the plugin is and needs.
+    fn describe() -> Descriptor;
+    /// Opens it.
+    fn start(self, task: &Task, config: &str, host: Host) -> Result<Box<dyn Instance>, Error>;
+}
+
+/// Kind: [`Operator`].
+#[derive(Debug)]
+pub struct Stateless;
+/// Kind: [`KeyedOperator`].
+#[derive(Debug)]
+pub struct Keyed;
+/// Kind: [`BatchOperator`].
+#[derive(Debug)]
+pub struct Batched;
+/// A type that can also be run to the end of its input.
+pub trait BoundedPlugin<K>: Plugin<K> {
+    /// Opens it.
+    fn start_bounded(self, task: &Task, config: &str, host: Host) -> Result<Box<dyn Instance>, Error>;
+}
+
+impl<T: Operator> Plugin<Stateless> for T {
+    fn describe() -> Descriptor {
+        descriptor(T::INFO, &[], false, T::SIDE_OUTPUTS, T::INPUTS)
+    }
+    fn start(mut self, task: &Task, config: &str, host: Host) -> Result<Box<dyn Instance>, Error> {
+        self.open(task, config)?;
+        Ok(Box::new(StatelessDriver { operator: self, host, end: |_, _, _| Ok(()) }))
+    }
+}
+
+impl<T: KeyedOperator> Plugin<Keyed> for T {
+    fn describe() -> Descriptor {
+        const { assert!(T::STATES.len() == T::State::COUNT, "STATES must name every value of State, in order") };
+        descriptor(T::INFO, T::STATES, true, T::SIDE_OUTPUTS, T::INPUTS)
+    }
+    fn start(mut self, task: &Task, config: &str, host: Host) -> Result<Box<dyn Instance>, Error> {
+        self.open(task, config)?;
+        let (end, end_key): (EndFn<T>, EndKeyFn<T>) = (|_, _, _| Ok(()), |_, _, _, _| Ok(()));
+        Ok(Box::new(KeyedDriver { operator: self, host, end, end_key, slots: Vec::new() }))
+    }
+}
+
+impl<T: BatchOperator> Plugin<Batched> for T {
+    fn describe() -> Descriptor {
+        descriptor(T::INFO, T::STATES, false, T::SIDE_OUTPUTS, T::INPUTS)
+    }
+    fn start(mut self, task: &Task, config: &str, host: Host) -> Result<Box<dyn Instance>, Error> {
+        self.open(task, config)?;
+        Ok(Box::new(BatchDriver { operator: self, host, state: KeyedState::default() }))
+    }
+}
+
+impl<T: EndOfInput> BoundedPlugin<Stateless> for T {
+    fn start_bounded(mut self, task: &Task, config: &str, host: Host) -> Result<Box<dyn Instance>, Error> {
+        self.open(task, config)?;
+        Ok(Box::new(StatelessDriver { operator: self, host, end: T::on_end }))
+    }
+}
+
+impl<T: EndOfKeyedInput> BoundedPlugin<Keyed> for T {
+    fn start_bounded(mut self, task: &Task, config: &str, host: Host) -> Result<Box<dyn Instance>, Error> {
+        self.open(task, config)?;
+        Ok(Box::new(KeyedDriver { operator: self, host, end: T::on_end, end_key: T::on_end_key, slots: Vec::new() }))
+    }
+}
+
+fn descriptor(info: crate::Info, states: &[StateName], prefetch: bool, sides: &[&str], inputs: u32) -> Descriptor {
+    let state = |state: &StateName| StateDesc {
+        name: state.name.to_owned(),
+        kind: "value".to_owned(),
+        schema_version: state.version,
+        prefetch,
+    };
+    Descriptor {
+        plugin_name: info.name.to_owned(),
+        plugin_version: info.version.to_owned(),
+        states: states.iter().map(state).collect(),
+        side_outputs: sides.iter().map(|&side| side.to_owned()).collect(),
+        inputs,
+    }
+}
+
+/// What a call has come to: bad records are collected, any other failure ends it at once.
+#[derive(Default)]
+struct Verdict {
+    bad: BadRecords,
+}
+
+impl Verdict {
+    /// Takes a record's failure. After the first bad record output is thrown away: the call fails anyhow.
+    #[cold]
+    fn failed(&mut self, index: usize, error: Error, out: &mut Output) -> Result<(), types::Error> {
+        match error {
+            Error::BadRecord(reason) => {
+                self.bad.add(index, reason);
+                out.discard();
+                Ok(())
+            }
+            error @ (Error::Retry(_) | Error::Fatal(_)) => Err(error.into_wire()),
+        }
+    }
+
+    fn finish(self) -> Result<(), types::Error> {
+        if self.bad.is_empty() { Ok(()) } else { Err(types::Error::BadInput(self.bad.into_inner())) }
+    }
+}
+
+type EndFn<T> = fn(&mut T, u32, &mut Output) -> Result<(), Error>;
+
+struct StatelessDriver<T> {
+    operator: T,
+    host: Host,
+    end: EndFn<T>,
+}
+
+impl<T: Operator> Instance for StatelessDriver<T> {
+    fn process(&mut self, call: Call<'_>) -> Result<types::Output, types::Error> {
+        let batch = Batch::new(call.input, call.port).map_err(Error::into_wire)?;
+        let mut out = Output::new(T::SIDE_OUTPUTS.len(), batch.len(), batch.data_len(), &self.host);
+        let mut verdict = Verdict::default();
+        for (index, record) in batch.records().enumerate() {
+            if let Err(error) = self.operator.process(record, &mut out) {
+                verdict.failed(index, error, &mut out)?;
+            }
+        }
+        verdict.finish()?;
+        Ok(out.finish(Vec::new()))
+    }
+
+    fn on_end(&mut self, port: u32) -> Result<types::Output, types::Error> {
+        let mut out = Output::new(T::SIDE_OUTPUTS.len(), 0, 0, &self.host);
+        (self.end)(&mut self.operator, port, &mut out).map_err(Error::into_wire)?;
+        Ok(out.finish(Vec::new()))
+    }
+
+    fn on_end_keys(&mut self, _: &types::Column, _: &[types::Cells]) -> Result<types::Output, types::Error> {
+        // A stateless operator has no keys; the host has no reason to call.
+        Ok(Output::new(0, 0, 0, &self.host).finish(Vec::new()))
+    }
+
+    fn close(&mut self) {
+        self.operator.close();
+    }
+}
+
+type EndKeyFn<T> = fn(&mut T, &[u8], &mut <T as KeyedOperator>::State, &mut Output) -> Result<(), Error>;
+
+struct KeyedDriver<T: KeyedOperator> {
+    operator: T,
+    host: Host,
+    end: EndFn<T>,
+    end_key: EndKeyFn<T>,
+    /// The state of each distinct key of the running call; kept for its memory.
+    slots: Vec<T::State>,
+}
+
+impl<T: KeyedOperator> KeyedDriver<T> {
+    /// Decodes the states of all distinct keys.
+    fn load(&mut self, states: &[types::Cells]) -> Result<(), types::Error> {
+        self.slots.clear();
+        let keys = state::distinct_keys(states, T::State::COUNT).map_err(Error::into_wire)?;
+        self.slots.reserve(keys);
+        for i in 0..keys {
+            self.slots.push(T::State::load(states, T::STATES, i).map_err(Error::into_wire)?);
+        }
+        Ok(())
+    }
+
+    fn finish(&self, out: Output, states: &[types::Cells]) -> types::Output {
+        // Values mostly keep their size; those of new keys come on top.
+        let before = states.iter().map(|cells| cells.data.len()).max().unwrap_or(0);
+        out.finish(state::updates(&self.slots, before + self.slots.len() * 8))
+    }
+}
+
+impl<T: KeyedOperator> Instance for KeyedDriver<T> {
+    fn process(&mut self, call: Call<'_>) -> Result<types::Output, types::Error> {
+        let batch = Batch::new(call.input, call.port).map_err(Error::into_wire)?;
+        self.load(call.states)?;
+        if call.key_of.len() != batch.len() * 4 {
+            return Err(types::Error::Fatal(format!("the host gave {} bytes of key-of for {} records", call.key_of.len(), batch.len())));
+        }
+        let mut out = Output::new(T::SIDE_OUTPUTS.len(), batch.len(), batch.data_len(), &self.host);
+        let mut verdict = Verdict::default();
+        for (index, (record, key)) in batch.records().zip(call.key_of.chunks_exact(4)).enumerate() {
+            let state = &mut self.slots[u32_of(key)];
+            if let Err(error) = self.operator.process(record, state, &mut out) {
+                verdict.failed(index, error, &mut out)?;
+            }
+        }
+        verdict.finish()?;
+        Ok(self.finish(out, call.states))
+    }
+
+    fn on_end(&mut self, port: u32) -> Result<types::Output, types::Error> {
+        let mut out = Output::new(T::SIDE_OUTPUTS.len(), 0, 0, &self.host);
+        (self.end)(&mut self.operator, port, &mut out).map_err(Error::into_wire)?;
+        Ok(out.finish(Vec::new()))
+    }
+
+    fn on_end_keys(&mut self, keys: &types::Column, states: &[types::Cells]) -> Result<types::Output, types::Error> {
+        self.load(states)?;
+        if keys.index.len() != (self.slots.len() + 1) * 4 {
+            return Err(types::Error::Fatal(format!("the host gave {} bytes of key index for {} keys", keys.index.len(), self.slots.len())));
+        }
+        let mut out = Output::new(T::SIDE_OUTPUTS.len(), self.slots.len(), keys.data.len(), &self.host);
+        for (i, state) in self.slots.iter_mut().enumerate() {
+            let key = string_at(&keys.data, &keys.index, i);
+            (self.end_key)(&mut self.operator, key, state, &mut out).map_err(Error::into_wire)?;
+        }
+        Ok(self.finish(out, states))
+    }
+
+    fn close(&mut self) {
+        self.operator.close();
+    }
+}
+
+struct BatchDriver<T> {
+    operator: T,
+    host: Host,
+    state: KeyedState,
+}
+
+impl<T: BatchOperator> Instance for BatchDriver<T> {
+    fn process(&mut self, call: Call<'_>) -> Result<types::Output, types::Error> {
+        let batch = Batch::new(call.input, call.port).map_err(Error::into_wire)?;
+        let mut out = Output::new(T::SIDE_OUTPUTS.len(), batch.len(), batch.data_len(), &self.host);
+        let mut bad = BadRecords::default();
+        self.operator.process(batch, &mut self.state, &mut out, &mut bad).map_err(Error::into_wire)?;
+        Verdict { bad }.finish()?;
+        Ok(out.finish(Vec::new()))
+    }
+
+    fn on_end(&mut self, _: u32) -> Result<types::Output, types::Error> {
+        Ok(Output::new(0, 0, 0, &self.host).finish(Vec::new()))
+    }
+
+    fn on_end_keys(&mut self, _: &types::Column, _: &[types::Cells]) -> Result<types::Output, types::Error> {
+        Ok(Output::new(0, 0, 0, &self.host).finish(Vec::new()))
+    }
+
+    fn close(&mut self) {
+        self.operator.close();
+    }
+
+    #[cfg(not(target_family = "wasm"))]
+    fn on_demand(&mut self) -> Option<&mut KeyedState> {
+        Some(&mut self.state)
+    }
+}

@@ -1,0 +1,176 @@
+//! The macros that make a crate a plugin, and the one instance that a component holds.
+
+use crate::bindings::{Descriptor, types};
+use crate::driver::{BoundedPlugin, Instance, Plugin};
+use crate::host::{Grants, Host, Level, Task};
+use std::cell::RefCell;
+
+/// Makes a type the operator that this crate exports. It must implement just one of [`Operator`](crate::Operator),
+/// [`KeyedOperator`](crate::KeyedOperator) and [`BatchOperator`](crate::BatchOperator).
+///
+/// With `end_of_input` also [`EndOfInput`](crate::EndOfInput) or [`EndOfKeyedInput`](crate::EndOfKeyedInput): the host then
+/// reads through all keys when the input ends. Implementing one of them and not saying so does not compile:
+///
+/// ```compile_fail
+/// use weir_sdk::prelude::*;
+/// #[derive(Default)]
+/// struct Last;
+/// impl Operator for Last {
+///     const INFO: Info = weir_sdk::info!();
+///     fn process(&mut self, _: Record<'_>, _: &mut Output) -> Result<(), Error> { Ok(()) }
+/// }
+/// impl EndOfInput for Last {
+///     fn on_end(&mut self, _: u32, _: &mut Output) -> Result<(), Error> { Ok(()) }
+/// }
+/// weir_sdk::export_operator!(Last); // must be: export_operator!(Last, end_of_input)
+/// # fn main() {}
+/// ```
+///
+/// Outside of Wasm nothing is exported, so that the crate's tests run natively.
+#[macro_export]
+macro_rules! export_operator {
+    ($operator:ty) => {
+        $crate::__refuse_forgotten_end!($operator);
+        $crate::__export_operator!($operator, start);
+    };
+    ($operator:ty, end_of_input) => {
+        $crate::__export_operator!($operator, start_bounded);
+        #[cfg(target_family = "wasm")]
+        const _: () = {
+            struct Exported;
+            $crate::bindings::end_of_input::export!(Exported with_types_in $crate::bindings::end_of_input);
+            impl $crate::bindings::end_of_input::exports::weir::plugin::end_of_input::Guest for Exported {
+                fn on_end(port: u32) -> $crate::export::Answer {
+                    $crate::export::with_operator(|instance| instance.on_end(port))
+                }
+                fn on_end_keys(
+                    keys: $crate::bindings::types::Column,
+                    states: Vec<$crate::bindings::types::Cells>,
+                ) -> $crate::export::Answer {
+                    $crate::export::with_operator(|instance| instance.on_end_keys(&keys, &states))
+                }
+            }
+        };
+    };
+}
+
+/// The exports that every operator has. `$start`: the function of [`export`](crate::export) that opens it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export_operator {
+    ($operator:ty, $start:ident) => {
+        #[cfg(target_family = "wasm")]
+        const _: () = {
+            struct Exported;
+            $crate::bindings::operator::export!(Exported with_types_in $crate::bindings::operator);
+            impl $crate::bindings::operator::exports::weir::plugin::operator::Guest for Exported {
+                fn describe() -> $crate::bindings::Descriptor {
+                    $crate::export::describe::<$operator, _>()
+                }
+                fn open(
+                    task: $crate::bindings::types::TaskInfo,
+                    config: String,
+                ) -> Result<(), $crate::bindings::types::Error> {
+                    $crate::export::$start::<$operator, _>(task, &config)
+                }
+                fn process(
+                    port: u32,
+                    input: $crate::bindings::types::Batch,
+                    key_of: Vec<u8>,
+                    states: Vec<$crate::bindings::types::Cells>,
+                ) -> $crate::export::Answer {
+                    let call = $crate::driver::Call { port, input: &input, key_of: &key_of, states: &states };
+                    $crate::export::with_operator(|instance| instance.process(call))
+                }
+                fn close() {
+                    $crate::export::close_operator();
+                }
+            }
+        };
+    };
+}
+
+/// Fails to compile if the type implements a trait for the end of input: it would silently never be called.
+///
+/// An inherent constant wins over a trait's, and exists only for types that satisfy its bounds.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __refuse_forgotten_end {
+    ($operator:ty) => {
+        const _: () = {
+            trait Absent {
+                const IMPLEMENTED: bool = false;
+            }
+            impl<T: ?Sized> Absent for T {}
+            #[allow(dead_code, reason = "the constants of one of them are not looked at")]
+            struct Stateless<T: ?Sized>(core::marker::PhantomData<T>);
+            #[allow(dead_code, reason = "the constants of one of them are not looked at")]
+            struct Keyed<T: ?Sized>(core::marker::PhantomData<T>);
+            #[allow(dead_code, reason = "that it is not there is what is asked for")]
+            impl<T: ?Sized + $crate::EndOfInput> Stateless<T> {
+                const IMPLEMENTED: bool = true;
+            }
+            #[allow(dead_code, reason = "that it is not there is what is asked for")]
+            impl<T: ?Sized + $crate::EndOfKeyedInput> Keyed<T> {
+                const IMPLEMENTED: bool = true;
+            }
+            assert!(
+                !<Stateless<$operator>>::IMPLEMENTED && !<Keyed<$operator>>::IMPLEMENTED,
+                "this operator has calls for the end of its input: say export_operator!(Type, end_of_input)"
+            );
+        };
+    };
+}
+
+/// What a processing call answers.
+pub type Answer = Result<types::Output, types::Error>;
+
+thread_local! {
+    /// The one operator of this component, from `open` to `close`.
+    static OPERATOR: RefCell<Option<Box<dyn Instance>>> = const { RefCell::new(None) };
+}
+
+/// See `operator.describe`.
+pub fn describe<T: Plugin<K>, K>() -> Descriptor {
+    T::describe()
+}
+
+/// Sends the message of a panic to the host's log before the trap that it becomes: a trap itself says only where.
+pub fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| crate::log(Level::Error, &panic.to_string())));
+}
+
+/// See `operator.open`.
+pub fn start<T: Plugin<K>, K>(info: types::TaskInfo, config: &str) -> Result<(), types::Error> {
+    log_panics();
+    let task = Task::new(info, Grants::default());
+    keep(T::default().start(&task, config, Host::default()).map_err(crate::Error::into_wire)?);
+    Ok(())
+}
+
+/// See `operator.open`; for an operator with calls at the end of its input.
+pub fn start_bounded<T: BoundedPlugin<K>, K>(info: types::TaskInfo, config: &str) -> Result<(), types::Error> {
+    log_panics();
+    let task = Task::new(info, Grants::default());
+    keep(T::default().start_bounded(&task, config, Host::default()).map_err(crate::Error::into_wire)?);
+    Ok(())
+}
+
+fn keep(instance: Box<dyn Instance>) {
+    OPERATOR.with_borrow_mut(|slot| *slot = Some(instance));
+}
+
+/// Runs a call on the open operator.
+///
+/// # Panics
+/// If the host did not call `open` before: a break of the contract, which traps.
+pub fn with_operator<R>(call: impl FnOnce(&mut dyn Instance) -> R) -> R {
+    OPERATOR.with_borrow_mut(|slot| call(slot.as_deref_mut().expect("the host calls open first")))
+}
+
+/// See `operator.close`.
+pub fn close_operator() {
+    if let Some(mut instance) = OPERATOR.take() {
+        instance.close();
+    }
+}

@@ -1,0 +1,290 @@
+//! Building output straight into columns.
+//!
+//! An output keeps no record of its own: what the author writes lands in the batch that crosses the boundary. Once a
+//! batch has [`CHUNK_BYTES`] it is handed to the host, so that a call may give any amount without holding it.
+
+use crate::bindings::types;
+use crate::host::Host;
+use std::fmt;
+use std::io;
+
+/// Bytes of keys and values at which a batch is handed over in the middle of a call.
+pub const CHUNK_BYTES: usize = 256 * 1024;
+
+/// Where an operator's records go: the main output, and side outputs by index.
+#[derive(Debug)]
+pub struct Output {
+    main: Port,
+    sides: Vec<Port>,
+}
+
+/// One output of an operator: a batch under construction.
+#[derive(Debug)]
+pub struct Port {
+    /// As `host.emit` counts: 0 is the main output, k is side output k - 1.
+    number: u32,
+    data: Vec<u8>,
+    index: Vec<u8>,
+    times: Vec<u8>,
+    count: u32,
+    /// Room to make at the first record, so that an output that stays empty costs nothing.
+    expected_records: usize,
+    expected_bytes: usize,
+    /// Set once the call is known to fail: what it gives would be thrown away.
+    discard: bool,
+    host: Host,
+}
+
+impl Output {
+    /// An output with as many sides as declared; the main one expects about as much as came in.
+    pub(crate) fn new(sides: usize, expected_records: usize, expected_bytes: usize, host: &Host) -> Self {
+        let port = |number, expected_records, expected_bytes| Port {
+            number,
+            data: Vec::new(),
+            index: Vec::new(),
+            times: Vec::new(),
+            count: 0,
+            expected_records,
+            expected_bytes,
+            discard: false,
+            host: host.clone(),
+        };
+        Output {
+            main: port(0, expected_records, expected_bytes),
+            sides: (1..=sides as u32).map(|number| port(number, 0, 0)).collect(),
+        }
+    }
+
+    /// Emits a record to the main output. `time`: event time in milliseconds since the Unix epoch.
+    #[inline]
+    pub fn emit(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, time: i64) {
+        self.main.emit(key, value, time);
+    }
+
+    /// Emits a record whose value `write` puts into the batch, without a copy in between; see [`Port::emit_with`].
+    #[inline]
+    pub fn emit_with(&mut self, key: impl AsRef<[u8]>, time: i64, write: impl FnOnce(&mut Bytes<'_>)) {
+        self.main.emit_with(key, time, write);
+    }
+
+    /// The main output.
+    #[inline]
+    pub fn main(&mut self) -> &mut Port {
+        &mut self.main
+    }
+
+    /// Side output `index`, as counted in `SIDE_OUTPUTS`.
+    ///
+    /// # Panics
+    /// If no such side output is declared: a mistake in the operator.
+    #[inline]
+    pub fn side(&mut self, index: usize) -> &mut Port {
+        let declared = self.sides.len();
+        self.sides.get_mut(index).unwrap_or_else(|| panic!("side output {index} of {declared} in SIDE_OUTPUTS"))
+    }
+
+    /// Forgets what there is and takes nothing more: the call fails.
+    pub(crate) fn discard(&mut self) {
+        for port in std::iter::once(&mut self.main).chain(&mut self.sides) {
+            port.discard = true;
+            port.clear();
+        }
+    }
+
+    /// The rest that was not handed over yet, as the call's result.
+    pub(crate) fn finish(self, updates: Vec<types::Cells>) -> types::Output {
+        let sides = self.sides.into_iter().filter(|port| port.count > 0);
+        types::Output {
+            main: self.main.into_batch(),
+            sides: sides.map(|port| types::SideOutput { port: port.number - 1, records: port.into_batch() }).collect(),
+            updates,
+        }
+    }
+}
+
+impl Port {
+    /// Emits a record. `time`: event time in milliseconds since the Unix epoch.
+    #[inline]
+    pub fn emit(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, time: i64) {
+        self.emit_built(time, |bytes| bytes.push(key.as_ref()), |bytes| bytes.push(value.as_ref()));
+    }
+
+    /// Emits a record whose value `write` puts into the batch, without a copy in between:
+    /// `out.emit_with(key, time, |value| write!(value, "{a},{b}").expect("never fails"))`.
+    #[inline]
+    pub fn emit_with(&mut self, key: impl AsRef<[u8]>, time: i64, write: impl FnOnce(&mut Bytes<'_>)) {
+        self.emit_built(time, |bytes| bytes.push(key.as_ref()), write);
+    }
+
+    /// Emits a record whose key and value are both written into the batch.
+    #[inline]
+    pub fn emit_built(&mut self, time: i64, key: impl FnOnce(&mut Bytes<'_>), value: impl FnOnce(&mut Bytes<'_>)) {
+        if self.discard {
+            return;
+        }
+        if self.index.is_empty() {
+            self.begin();
+        }
+        key(&mut Bytes(&mut self.data));
+        self.index.extend_from_slice(&(self.data.len() as u32).to_le_bytes());
+        value(&mut Bytes(&mut self.data));
+        self.index.extend_from_slice(&(self.data.len() as u32).to_le_bytes());
+        self.times.extend_from_slice(&time.to_le_bytes());
+        self.count += 1;
+        if self.data.len() >= CHUNK_BYTES {
+            self.hand_over();
+        }
+    }
+
+    /// Starts a batch: room for what is expected, and the first offset.
+    #[cold]
+    fn begin(&mut self) {
+        self.data.reserve(self.expected_bytes.min(CHUNK_BYTES));
+        self.index.reserve(self.expected_records * 8 + 4);
+        self.times.reserve(self.expected_records * 8);
+        self.index.extend_from_slice(&[0; 4]);
+    }
+
+    /// Gives the batch to the host and goes on with an empty one in the same memory.
+    #[cold]
+    fn hand_over(&mut self) {
+        let batch = std::mem::replace(self, self.empty()).into_batch();
+        self.host.emit(self.number, &batch);
+        (self.data, self.index, self.times) = (batch.data, batch.index, batch.times);
+        self.clear();
+    }
+
+    /// The same port without a batch.
+    fn empty(&self) -> Port {
+        Port { data: Vec::new(), index: Vec::new(), times: Vec::new(), count: 0, host: self.host.clone(), ..*self }
+    }
+
+    /// Forgets the batch and keeps its memory.
+    fn clear(&mut self) {
+        self.data.clear();
+        self.index.truncate(4);
+        self.times.clear();
+        self.count = 0;
+    }
+
+    /// The batch. An empty one needs no offset.
+    fn into_batch(self) -> types::Batch {
+        types::Batch { count: self.count, data: self.data, index: self.index, times: self.times, aux: Vec::new() }
+    }
+}
+
+/// The place in a batch where a key or value is being written. Writing never fails.
+#[derive(Debug)]
+pub struct Bytes<'a>(&'a mut Vec<u8>);
+
+impl Bytes<'_> {
+    /// Appends bytes.
+    #[inline]
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Appends one byte.
+    #[inline]
+    pub fn push_byte(&mut self, byte: u8) {
+        self.0.push(byte);
+    }
+
+    /// Appends an integer in decimal digits; faster than `write!`.
+    #[inline]
+    pub fn push_int(&mut self, number: i64) {
+        // The magnitude of i64::MIN has 19 digits.
+        let (mut digits, mut at, mut rest) = ([0u8; 20], 20, number.unsigned_abs());
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        if number < 0 {
+            at -= 1;
+            digits[at] = b'-';
+        }
+        self.push(&digits[at..]);
+    }
+
+    /// Appends bytes, each changed by `change`: for transforms that keep the length.
+    #[inline]
+    pub fn push_mapped(&mut self, bytes: &[u8], change: impl Fn(u8) -> u8) {
+        self.0.extend(bytes.iter().map(|&byte| change(byte)));
+    }
+}
+
+impl fmt::Write for Bytes<'_> {
+    #[inline]
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.push(text.as_bytes());
+        Ok(())
+    }
+}
+
+impl io::Write for Bytes<'_> {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.push(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Batch;
+
+    #[test]
+    fn digits_are_those_of_the_standard_library() {
+        for number in [0, 7, -7, 10, 1234567890, i64::MAX, i64::MIN] {
+            let mut text = Vec::new();
+            Bytes(&mut text).push_int(number);
+            assert_eq!(text, number.to_string().as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_large_output_is_handed_over_in_chunks_and_nothing_is_lost() {
+        let host = Host::recording();
+        let mut out = Output::new(1, 10, 100, &host);
+        let value = vec![b'x'; 1000];
+        for i in 0..1000i64 {
+            out.emit_with(i.to_string(), i, |bytes| bytes.push(&value));
+            out.side(0).emit("", i.to_string(), i);
+        }
+        let rest = out.finish(Vec::new());
+        let chunks = host.take_emitted();
+        assert!(chunks.iter().all(|(port, chunk)| *port == 0 && chunk.data.len() < CHUNK_BYTES + 2000));
+        let mut times = Vec::new();
+        for chunk in chunks.iter().map(|(_, chunk)| chunk).chain([&rest.main]) {
+            let batch = Batch::new(chunk, 0).expect("well formed");
+            for record in batch.records() {
+                assert_eq!((record.key(), record.value()), (record.time().to_string().as_bytes(), &value[..]));
+                times.push(record.time());
+            }
+        }
+        assert_eq!(times, (0..1000).collect::<Vec<i64>>());
+        assert_eq!(rest.sides.len(), 1);
+        assert_eq!((rest.sides[0].port, rest.sides[0].records.count), (0, 1000));
+    }
+
+    #[test]
+    fn a_discarded_output_stays_empty() {
+        let host = Host::recording();
+        let mut out = Output::new(1, 10, 100, &host);
+        out.emit("k", "v", 1);
+        out.discard();
+        out.emit("k", vec![0; CHUNK_BYTES], 2);
+        out.side(0).emit("k", "v", 3);
+        let rest = out.finish(Vec::new());
+        assert_eq!((rest.main.count, rest.sides.len(), host.take_emitted().len()), (0, 0, 0));
+    }
+}

@@ -1,0 +1,261 @@
+//! Runs one operator over records.
+
+use super::memory_state::MemoryState;
+use crate::batch::Batch;
+use crate::bindings::types;
+use crate::driver::{BoundedPlugin, Call, Instance, Plugin};
+use crate::error::Error;
+use crate::host::{Grants, Host, Task};
+use std::collections::HashMap;
+
+/// A record that an operator gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Emitted {
+    /// Its key.
+    pub key: Vec<u8>,
+    /// Its value.
+    pub value: Vec<u8>,
+    /// Its event time in milliseconds since the Unix epoch.
+    pub time: i64,
+}
+
+impl Emitted {
+    /// The key as text.
+    ///
+    /// # Panics
+    /// If it is not UTF-8.
+    pub fn key(&self) -> &str {
+        std::str::from_utf8(&self.key).expect("the test looks at it as text")
+    }
+
+    /// The value as text.
+    ///
+    /// # Panics
+    /// If it is not UTF-8.
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.value).expect("the test looks at it as text")
+    }
+}
+
+/// A record that was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRecord {
+    /// Its index in the batch.
+    pub index: u32,
+    /// Why.
+    pub reason: String,
+}
+
+/// How a call failed. Nothing of it was applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HarnessError {
+    /// These records are bad.
+    BadRecords(Vec<BadRecord>),
+    /// The host would try again.
+    Retry(String),
+    /// The host would end the attempt.
+    Fatal(String),
+}
+
+/// An open operator with its state in memory. It checks on the way that what the operator gives is well-formed.
+///
+/// ```
+/// # use weir_sdk::prelude::*;
+/// # #[derive(Default)]
+/// # struct Double;
+/// # impl Operator for Double {
+/// #     const INFO: Info = weir_sdk::info!();
+/// #     fn process(&mut self, record: Record<'_>, out: &mut Output) -> Result<(), Error> {
+/// #         out.emit(record.key(), [record.value(), record.value()].concat(), record.time());
+/// #         Ok(())
+/// #     }
+/// # }
+/// use weir_sdk::testing::Harness;
+/// let mut harness = Harness::open(Double, "{}").unwrap();
+/// harness.send(0, &[("key", "ab", 1)]).unwrap();
+/// assert_eq!(harness.take_main()[0].text(), "abab");
+/// ```
+pub struct Harness {
+    instance: Box<dyn Instance>,
+    host: Host,
+    state: MemoryState,
+    prefetched: u32,
+    keyed: bool,
+    side_outputs: Vec<String>,
+    inputs: u32,
+    main: Vec<Emitted>,
+    sides: Vec<Vec<Emitted>>,
+}
+
+/// The first and only subtask of an operator in a test.
+pub fn task(grants: Grants) -> Task {
+    let (job, operator) = ("test".to_owned(), "operator".to_owned());
+    Task { job, operator, subtask: 0, parallelism: 1, attempt: 1, grants }
+}
+
+impl Harness {
+    /// Opens an operator. `config`: a JSON document.
+    pub fn open<T: Plugin<K>, K>(operator: T, config: &str) -> Result<Self, Error> {
+        let host = Host::recording();
+        let instance = operator.start(&task(Grants::default()), config, host.clone())?;
+        Ok(Harness::new::<T, K>(instance, host))
+    }
+
+    /// Opens an operator that has calls for the end of its input.
+    pub fn open_bounded<T: BoundedPlugin<K>, K>(operator: T, config: &str) -> Result<Self, Error> {
+        let host = Host::recording();
+        let instance = operator.start_bounded(&task(Grants::default()), config, host.clone())?;
+        Ok(Harness::new::<T, K>(instance, host))
+    }
+
+    fn new<T: Plugin<K>, K>(mut instance: Box<dyn Instance>, host: Host) -> Self {
+        let descriptor = T::describe();
+        let state = instance.on_demand().map(|on_demand| on_demand.store.clone()).unwrap_or_default();
+        Harness {
+            instance,
+            host,
+            state,
+            prefetched: descriptor.states.iter().filter(|state| state.prefetch).count() as u32,
+            keyed: !descriptor.states.is_empty(),
+            sides: vec![Vec::new(); descriptor.side_outputs.len()],
+            side_outputs: descriptor.side_outputs,
+            inputs: descriptor.inputs,
+            main: Vec::new(),
+        }
+    }
+
+    /// Sends one batch of (key, value, event time in ms) to input `port`. If it fails, nothing of it was applied.
+    pub fn send<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, port: u32, records: &[(K, V, i64)]) -> Result<(), HarnessError> {
+        let (input, key_of, keys) = batch(records);
+        let states = self.prefetch(&keys);
+        let key_of = if self.keyed { &key_of[..] } else { &[] };
+        let before = self.state.snapshot();
+        let answer = self.instance.process(Call { port, input: &input, key_of, states: &states });
+        self.apply(&keys, answer).inspect_err(|_| self.state.restore(before))
+    }
+
+    /// Sends records in batches of `size`, as a check that the batching does not matter.
+    pub fn send_in_batches<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        port: u32,
+        records: &[(K, V, i64)],
+        size: usize,
+    ) -> Result<(), HarnessError> {
+        records.chunks(size).try_for_each(|chunk| self.send(port, chunk))
+    }
+
+    /// Ends all inputs in order, then every key that holds state, some keys a call.
+    pub fn end(&mut self) -> Result<(), HarnessError> {
+        for port in 0..self.inputs.max(1) {
+            let answer = self.instance.on_end(port);
+            self.apply(&[], answer)?;
+        }
+        let keys = self.state.keys(0..self.prefetched);
+        for some in keys.chunks(3) {
+            let mut column = types::Column { data: Vec::new(), index: vec![0; 4] };
+            for key in some {
+                column.data.extend_from_slice(key);
+                column.index.extend_from_slice(&(column.data.len() as u32).to_le_bytes());
+            }
+            let states = self.prefetch(some);
+            let answer = self.instance.on_end_keys(&column, &states);
+            self.apply(some, answer)?;
+        }
+        Ok(())
+    }
+
+    /// Closes the operator, and opens another one on the same state: what a restart does.
+    pub fn reopen<T: Plugin<K>, K>(&mut self, operator: T, config: &str) -> Result<(), Error> {
+        self.instance.close();
+        let state = self.state.clone();
+        let mut instance = operator.start(&task(Grants::default()), config, self.host.clone())?;
+        if let Some(on_demand) = instance.on_demand() {
+            on_demand.store = state;
+        }
+        self.instance = instance;
+        Ok(())
+    }
+
+    /// What the main output got since the last time.
+    pub fn take_main(&mut self) -> Vec<Emitted> {
+        std::mem::take(&mut self.main)
+    }
+
+    /// What the side output of this name got since the last time.
+    ///
+    /// # Panics
+    /// If the operator declares no such side output.
+    pub fn take_side(&mut self, name: &str) -> Vec<Emitted> {
+        let at = self.side_outputs.iter().position(|side| side == name);
+        std::mem::take(&mut self.sides[at.unwrap_or_else(|| panic!("no side output '{name}' in {:?}", self.side_outputs))])
+    }
+
+    /// The state, by index of `STATES` and key.
+    pub fn state(&self) -> &MemoryState {
+        &self.state
+    }
+
+    /// The declared states' values for these keys.
+    fn prefetch(&self, keys: &[Vec<u8>]) -> Vec<types::Cells> {
+        let mut column = types::Column { data: Vec::new(), index: vec![0; 4] };
+        for key in keys {
+            column.data.extend_from_slice(key);
+            column.index.extend_from_slice(&(column.data.len() as u32).to_le_bytes());
+        }
+        (0..self.prefetched).map(|state| self.state.get_many(state, &column)).collect()
+    }
+
+    /// Applies what a call gave, or nothing of it.
+    fn apply(&mut self, keys: &[Vec<u8>], answer: Result<types::Output, types::Error>) -> Result<(), HarnessError> {
+        let emitted = self.host.take_emitted();
+        let output = answer.map_err(|error| match error {
+            types::Error::BadInput(bad) => {
+                HarnessError::BadRecords(bad.into_iter().map(|(index, reason)| BadRecord { index, reason }).collect())
+            }
+            types::Error::Retry(reason) => HarnessError::Retry(reason),
+            types::Error::Fatal(reason) => HarnessError::Fatal(reason),
+        })?;
+        for (port, chunk) in emitted {
+            self.take(port, &chunk);
+        }
+        self.take(0, &output.main);
+        for side in output.sides {
+            self.take(side.port + 1, &side.records);
+        }
+        self.state.apply(keys, &output.updates);
+        Ok(())
+    }
+
+    /// Adds a chunk to an output; `port` as `host.emit` counts.
+    fn take(&mut self, port: u32, chunk: &types::Batch) {
+        if chunk.count == 0 {
+            return;
+        }
+        let batch = Batch::new(chunk, 0).expect("the output's columns fit together");
+        let records = batch.records().map(|r| Emitted { key: r.key().to_vec(), value: r.value().to_vec(), time: r.time() });
+        match port.checked_sub(1) {
+            None => self.main.extend(records),
+            Some(side) => self.sides[side as usize].extend(records),
+        }
+    }
+}
+
+/// A batch as the host makes it: its columns, the distinct key of each record, and the distinct keys.
+pub(super) fn batch<K: AsRef<[u8]>, V: AsRef<[u8]>>(records: &[(K, V, i64)]) -> (types::Batch, Vec<u8>, Vec<Vec<u8>>) {
+    let mut batch =
+        types::Batch { count: records.len() as u32, data: Vec::new(), index: vec![0; 4], times: Vec::new(), aux: Vec::new() };
+    let (mut key_of, mut keys, mut seen) = (Vec::new(), Vec::new(), HashMap::new());
+    for (key, value, time) in records {
+        for bytes in [key.as_ref(), value.as_ref()] {
+            batch.data.extend_from_slice(bytes);
+            batch.index.extend_from_slice(&(batch.data.len() as u32).to_le_bytes());
+        }
+        batch.times.extend_from_slice(&time.to_le_bytes());
+        let distinct = *seen.entry(key.as_ref().to_vec()).or_insert_with(|| {
+            keys.push(key.as_ref().to_vec());
+            keys.len() as u32 - 1
+        });
+        key_of.extend_from_slice(&distinct.to_le_bytes());
+    }
+    (batch, key_of, keys)
+}

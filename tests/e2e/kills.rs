@@ -1,0 +1,70 @@
+//! kill -9 at every named point and at random moments: the committed output is the undisturbed one.
+
+use std::time::Duration;
+use weir_host::crash::POINTS;
+use weir_tests::flights::{FlightsCase, FlightsOptions};
+use weir_tests::{Seeded, soak};
+
+/// Points that a first start does not pass: they are met by the start after a crash.
+const AFTER_A_CRASH: &[&str] = &["restore-begun", "recover-committed", "recover-aborted"];
+
+/// Points that a run passes once.
+const ONCE: &[&str] = &["final-checkpoint", "claimed", "restore-begun", "recover-committed", "recover-aborted"];
+
+/// Crashes at a passage of a point, restarts, and judges.
+fn crash_at(point: &str, passage: u64, parallelism: u32) {
+    let options = FlightsOptions { parallelism, files: 12, rate: Some(8_000), ..FlightsOptions::default() };
+    let case = FlightsCase::new(options);
+    if AFTER_A_CRASH.contains(&point) {
+        let first = case.run(&[], &[("WEIR_CRASH_AT", "committed:2")]);
+        assert!(first.was_killed(), "the first run was not killed: {first:?}");
+    }
+    let at = format!("{point}:{passage}");
+    let killed = case.run(&[], &[("WEIR_CRASH_AT", &at)]);
+    assert!(killed.was_killed(), "{at} at parallelism {parallelism} was never passed: {killed:?}");
+    case.run(&[], &[]).expect_code(0);
+    case.judge().unwrap_or_else(|fault| panic!("{at} at parallelism {parallelism}: {fault}"));
+    case.expect_clean();
+}
+
+#[test]
+fn every_crash_point() {
+    let parallelisms: &[u32] = if soak() { &[1, 2, 4] } else { &[2] };
+    for &parallelism in parallelisms {
+        for (point, _) in POINTS {
+            let passages = if soak() && !ONCE.contains(point) { 2 } else { 1 };
+            for passage in 1..=passages {
+                crash_at(point, passage, parallelism);
+            }
+        }
+    }
+}
+
+/// Kills at seeded moments, several times one after the other, until a run ends by itself.
+fn random_kills(seed: u64, kills: u32, parallelism: u32) {
+    let mut random = Seeded(seed);
+    let options = FlightsOptions { parallelism, files: 12, rows: 9_000, rate: Some(6_000), ..FlightsOptions::default() };
+    let case = FlightsCase::new(options);
+    let mut killed = 0;
+    for _ in 0..kills {
+        let delay = Duration::from_millis(30 + random.below(900));
+        let ended = case.start(&[], &[]).kill_after(delay);
+        if ended.was_killed() {
+            killed += 1;
+        } else {
+            assert_eq!(ended.code(), Some(0), "seed {seed}: {ended:?}");
+            break;
+        }
+    }
+    case.run(&[], &[]).expect_code(0);
+    case.judge().unwrap_or_else(|fault| panic!("seed {seed}, {killed} kills, parallelism {parallelism}: {fault}"));
+    case.expect_clean();
+}
+
+#[test]
+fn random_moments() {
+    let (rounds, kills) = if soak() { (13, 4) } else { (2, 3) };
+    for round in 0..rounds {
+        random_kills(0x5EED + round, kills, [1, 2, 4][round as usize % 3]);
+    }
+}

@@ -1,0 +1,4 @@
+//! End to end: the real binary on real jobs, killed, restarted and judged by its committed output.
+
+mod exact;
+mod kills;

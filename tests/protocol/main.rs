@@ -1,0 +1,3 @@
+//! Exhaustive models over the shipped machines of `weir-protocol`, in parts that each finish.
+
+mod align_model;
