@@ -170,7 +170,3 @@ fn checked(bytes: &[u8]) -> Option<&[u8]> {
     let (code, checksum) = bytes.split_at_checked(bytes.len().checked_sub(CHECKSUM_BYTES)?)?;
     (xxh3_128(code).to_le_bytes() == checksum).then_some(code)
 }
-
-#[cfg(test)]
-#[path = "cache_tests.rs"]
-mod tests;

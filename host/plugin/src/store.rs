@@ -257,8 +257,10 @@ fn backtrace(error: &wasmtime::Error) -> String {
     let Some(trace) = error.downcast_ref::<WasmBacktrace>() else { return String::new() };
     let mut text = String::new();
     for (i, frame) in trace.frames().iter().enumerate() {
-        let name = frame.func_name().unwrap_or("?");
-        let line = format!("  {i}: {name}\n");
+        let line = match frame.func_name() {
+            Some(name) => format!("  {i}: {name}\n"),
+            None => format!("  {i}: function {} (the module has no names)\n", frame.func_index()),
+        };
         if text.len() + line.len() > MAX_BACKTRACE {
             text.push_str("  …\n");
             break;
