@@ -8,11 +8,11 @@
 
 use crate::error::EngineError;
 use std::fs;
+use std::hash::Hash;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::hash::Hash;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};

@@ -27,12 +27,7 @@ pub(crate) struct Who {
 
 impl Who {
     pub(crate) fn error(&self, function: Function, kind: CallErrorKind) -> CallError {
-        let site = CallSite {
-            plugin: self.plugin.clone(),
-            operator: self.operator.clone(),
-            subtask: self.subtask,
-            function,
-        };
+        let site = CallSite { plugin: self.plugin.clone(), operator: self.operator.clone(), subtask: self.subtask, function };
         CallError { site: Box::new(site), kind }
     }
 }

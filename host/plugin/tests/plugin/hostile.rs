@@ -65,7 +65,9 @@ fn an_endless_loop_in_any_call_is_cut_off() {
 #[test]
 fn each_call_has_a_deadline_of_its_own() {
     // Many calls, longer together than the limit, each within it.
-    let spin = format!("(local.set $i (i32.const 3000000)) (loop $l (br_if $l (local.tee $i (i32.sub (local.get $i) (i32.const 1))))) {ECHO}");
+    let spin = format!(
+        "(local.set $i (i32.const 3000000)) (loop $l (br_if $l (local.tee $i (i32.sub (local.get $i) (i32.const 1))))) {ECHO}"
+    );
     let limits = Limits { call: Duration::from_millis(200), ..Limits::default() };
     let plugin = load(&operator(&spin)).expect("it loads");
     let mut operator = OperatorInstance::new(&plugin, &TaskSetup { limits, ..setup() }).expect("it opens");
@@ -133,7 +135,9 @@ fn the_returned_output_counts_with_the_emitted_chunks() {
 
 #[test]
 fn a_giant_list_is_refused_before_it_is_copied() {
-    let giant = |len: u32| ECHO.replace("(i32.store (i32.const 76) (local.get $data_len))", &format!("(i32.store (i32.const 76) (i32.const {len}))"));
+    let giant = |len: u32| {
+        ECHO.replace("(i32.store (i32.const 76) (local.get $data_len))", &format!("(i32.store (i32.const 76) (i32.const {len}))"))
+    };
     // Out of bounds of the guest's memory: never read.
     traps(&operator(&giant(u32::MAX)), "out of bounds");
     // In bounds, but more than may cross at once.
@@ -164,7 +168,10 @@ fn an_allocator_that_lies_is_a_trap() {
 fn a_trap_names_the_function_and_what_it_logged_last() {
     let mut guest = Guest::operator(&[], &[]).import("$log");
     let (level, message) = (guest.text(b"error"), guest.text(b"panicked at src/lib.rs:7: no such airport"));
-    let error = fails(&guest.process(format!("(call $log {level} {message}) (call $inner) unreachable")).extra("(func $inner unreachable)"), &setup());
+    let error = fails(
+        &guest.process(format!("(call $log {level} {message}) (call $inner) unreachable")).extra("(func $inner unreachable)"),
+        &setup(),
+    );
     let text = error.to_string();
     for word in ["process: trapped", "`unreachable`", "no such airport", "inner"] {
         assert!(text.contains(word), "`{word}` is missing in: {text}");

@@ -56,8 +56,10 @@ fn a_damaged_component_is_refused() {
 
 #[test]
 fn a_component_of_another_world_is_refused_by_what_it_exports() {
-    let world = component(r#"(component (core module $m (func (export "f"))) (core instance $i (instantiate $m))
-        (func $f (canon lift (core func $i "f"))) (instance $e (export "f" (func $f))) (export "acme:app/run@0.1.0" (instance $e)))"#);
+    let world = component(
+        r#"(component (core module $m (func (export "f"))) (core instance $i (instantiate $m))
+        (func $f (canon lift (core func $i "f"))) (instance $e (export "f" (func $f))) (export "acme:app/run@0.1.0" (instance $e)))"#,
+    );
     refused(&world, &["it is no plugin", "acme:app/run@0.1.0"]);
 }
 
@@ -75,9 +77,7 @@ fn half_a_sink_is_refused() {
 fn an_import_that_nobody_grants_is_named() {
     let mut resolve = Resolve::default();
     resolve.push_dir(wit_folder()).expect("the contract");
-    resolve
-        .push_str("wasi.wit", "package wasi:cli@0.2.6; interface environment { initial: func() -> u32; }")
-        .expect("it parses");
+    resolve.push_str("wasi.wit", "package wasi:cli@0.2.6; interface environment { initial: func() -> u32; }").expect("it parses");
     let world = "package test:w; world w { include weir:plugin/operator-plugin@1.0.0; import wasi:cli/environment@0.2.6; }";
     let package = resolve.push_str("w.wit", world).expect("it parses");
     // Only what a module uses is imported.
@@ -115,10 +115,10 @@ fn another_signature_is_refused_by_function() {
 
 #[test]
 fn another_use_of_an_import_is_refused() {
-    let (resolve, package) = changed_contract("log: func(level: string, message: string);", "log: func(level: u32, message: string);");
-    let guest = Guest::operator(&[], &[]).raw_import(
-        "(import \"weir:plugin/host@1.0.0\" \"log\" (func $log (param i32 i32 i32)))",
-    );
+    let (resolve, package) =
+        changed_contract("log: func(level: string, message: string);", "log: func(level: u32, message: string);");
+    let guest =
+        Guest::operator(&[], &[]).raw_import("(import \"weir:plugin/host@1.0.0\" \"log\" (func $log (param i32 i32 i32)))");
     refused(&guest.build_in(&resolve, package), &["contract's imports differently", "log"]);
 }
 

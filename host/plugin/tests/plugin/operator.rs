@@ -51,13 +51,8 @@ fn a_batch_comes_back_as_it_went_in() {
     assert_eq!(operator.process(0, &input, None).expect("it echoes").main, [input.clone()]);
     assert_eq!(operator.process(0, &RecordBatch::new(), None).expect("it echoes"), Output::default());
     let aux = vec![7, 0, 3, 0, 0, 0, 1, 2, 3];
-    let with_aux = RecordBatch::from_parts(
-        input.len() as u32,
-        input.data().to_vec(),
-        input.index().to_vec(),
-        input.times().to_vec(),
-        aux,
-    );
+    let with_aux =
+        RecordBatch::from_parts(input.len() as u32, input.data().to_vec(), input.index().to_vec(), input.times().to_vec(), aux);
     let with_aux = with_aux.expect("it is whole");
     assert_eq!(operator.process(0, &with_aux, None).expect("it echoes").main, [with_aux]);
     operator.close().expect("it closes");
@@ -135,7 +130,9 @@ fn an_answer_that_does_not_fit_is_malformed() {
     malformed(&guest(format!("(i32.store (local.get $index) (i32.const 1)) {ECHO}")), "the first offset is 1");
     // One side output entry: a port and an empty batch, at 1024.
     let side = |port: u32| {
-        let entry = format!("(memory.fill (i32.const 1024) (i32.const 0) (i32.const 40)) (i32.store (i32.const 1024) (i32.const {port}))");
+        let entry = format!(
+            "(memory.fill (i32.const 1024) (i32.const 0) (i32.const 40)) (i32.store (i32.const 1024) (i32.const {port}))"
+        );
         entry + &with_main(|w| (w[9], w[10]) = ("(i32.const 1024)", "(i32.const 1)"))
     };
     malformed(&guest(side(1)), "side output 1, but declares 1");
@@ -198,4 +195,19 @@ fn emit_and_state_are_for_processing_calls_only() {
     let plugin = load(&Guest::operator(&[], &[]).import("$emit").body("operator#open", emit)).expect("it loads");
     let error = OperatorInstance::new(&plugin, &setup()).err().expect("it traps").to_string();
     assert!(error.contains("emit in open: only an operator that processes may emit"), "{error}");
+}
+
+#[test]
+fn instances_move_to_the_thread_that_runs_them() {
+    fn moves<T: Send>() {}
+    fn is_shared<T: Send + Sync>() {}
+    moves::<OperatorInstance>();
+    moves::<SupervisedOperator>();
+    moves::<SupervisedWriter>();
+    moves::<CommitterInstance>();
+    is_shared::<PluginEngine>();
+    is_shared::<Plugin>();
+    let mut operator = instance(&Guest::operator(&[], &[]));
+    let moved = std::thread::spawn(move || operator.process(0, &batch(&[("k", "v")]), None).map(|output| output.main.len()));
+    assert!(matches!(moved.join().expect("it does not panic"), Ok(1)));
 }

@@ -90,7 +90,9 @@ fn what_is_not_granted_is_an_answer_and_a_missing_folder_is_refused() {
 #[test]
 fn a_prepared_version_that_is_not_declared_is_malformed() {
     let prepare = |version: u32| {
-        let body = format!("(drop (call $empty)) (i32.store (i32.const 68) (i32.const 1)) (i32.store (i32.const 72) (i32.const {version})) (i32.const 64)");
+        let body = format!(
+            "(drop (call $empty)) (i32.store (i32.const 68) (i32.const 1)) (i32.store (i32.const 72) (i32.const {version})) (i32.const 64)"
+        );
         let plugin = load(&Guest::sink().body("sink-writer#prepare", body)).expect("it loads");
         SinkWriterInstance::new(&plugin, &setup()).expect("it opens").prepare("1-1", true)
     };

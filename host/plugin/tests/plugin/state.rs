@@ -27,8 +27,11 @@ fn expect_op(state: u32, op: u32) -> String {
 
 /// Hands the prefetched cells back as updates, with every operation byte replaced.
 fn updates(op: u32) -> String {
-    let update = "(i32.store (i32.const 112) (local.get $states)) (i32.store (i32.const 116) (local.get $states_len)) (i32.const 64)";
-    format!("(memory.fill (i32.load (local.get $states)) (i32.const {op}) (i32.load offset=4 (local.get $states))) {ECHO} drop {update}")
+    let update =
+        "(i32.store (i32.const 112) (local.get $states)) (i32.store (i32.const 116) (local.get $states_len)) (i32.const 64)";
+    format!(
+        "(memory.fill (i32.load (local.get $states)) (i32.const {op}) (i32.load offset=4 (local.get $states))) {ECHO} drop {update}"
+    )
 }
 
 const PREFETCHED: &[crate::guest::State] = &[("a", "value", true)];
@@ -63,7 +66,10 @@ fn prefetched_cells_come_with_the_batch_and_go_back_as_updates() {
 
 #[test]
 fn updates_must_fit_the_keys() {
-    let one_less = format!("(i32.store offset=4 (local.get $states) (i32.const 1)) (i32.store offset=20 (local.get $states) (i32.const 8)) {}", updates(1));
+    let one_less = format!(
+        "(i32.store offset=4 (local.get $states) (i32.const 1)) (i32.store offset=20 (local.get $states) (i32.const 8)) {}",
+        updates(1)
+    );
     let mut state = MemoryState::new();
     let error = instance(&state_guest(PREFETCHED, one_less))
         .process(0, &batch(&[("k", "1"), ("l", "2")]), Some(&mut state))
@@ -106,7 +112,8 @@ fn writes_of_a_failed_call_are_forgotten() {
 fn a_malformed_answer_changes_no_state() {
     let body = [put(0), ECHO.replace("(local.get $count)", "(i32.const 9)")].concat();
     let mut state = MemoryState::new();
-    let error = instance(&state_guest(ON_DEMAND, body)).process(0, &batch(&[("k", "v")]), Some(&mut state)).expect_err("malformed");
+    let error =
+        instance(&state_guest(ON_DEMAND, body)).process(0, &batch(&[("k", "v")]), Some(&mut state)).expect_err("malformed");
     assert!(matches!(error.kind, CallErrorKind::Malformed(_)), "{error}");
     assert!(state.cells().is_empty());
 }
@@ -140,7 +147,8 @@ fn keys_and_states_of_others_are_a_trap() {
     assert!(foreign.contains("key \"value\" is none of the running call's keys"), "{foreign}");
     let undeclared = fails(put(2) + ECHO);
     assert!(undeclared.contains("state 2: the plugin declares 2 states"), "{undeclared}");
-    let uneven = fails(format!("(call $put_many (i32.const 0) {KEY} (i32.const 0) (i32.const 0) (i32.const 1024) (i32.const 4)) {ECHO}"));
+    let uneven =
+        fails(format!("(call $put_many (i32.const 0) {KEY} (i32.const 0) (i32.const 0) (i32.const 1024) (i32.const 4)) {ECHO}"));
     assert!(uneven.contains("1 keys and 0 values"), "{uneven}");
     let disorder = fails(format!("(i32.store (local.get $index) (i32.const 1)) (call $delete_many (i32.const 0) {KEY}) {ECHO}"));
     assert!(disorder.contains("column: the first offset is 1"), "{disorder}");
@@ -149,7 +157,8 @@ fn keys_and_states_of_others_are_a_trap() {
 
 #[test]
 fn state_outside_of_processing_is_a_trap() {
-    let get = "(call $get_many (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 1024) (i32.const 4) (i32.const 1040)) (call $ok)";
+    let get =
+        "(call $get_many (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 1024) (i32.const 4) (i32.const 1040)) (call $ok)";
     let guest = Guest::operator(ON_DEMAND, &[]).import("$get_many").body("operator#open", get);
     let error = OperatorInstance::new(&crate::load(&guest).expect("it loads"), &crate::setup()).err().expect("it traps");
     assert!(error.to_string().contains("keyed-state in open: there is no state here"), "{error}");
@@ -181,7 +190,9 @@ fn pages_of_keys_come_with_their_cells() {
          (call $delete_many (i32.const 1) (local.get $data) (local.get $data_len) (local.get $index) (local.get $index_len))
          (i32.const 64)"
     );
-    let guest = Guest::bounded(&[("a", "value", true), ("b", "value", false)]).import("$delete_many").body("end-of-input#on-end-keys", body);
+    let guest = Guest::bounded(&[("a", "value", true), ("b", "value", false)])
+        .import("$delete_many")
+        .body("end-of-input#on-end-keys", body);
     let mut operator = instance(&guest);
     let mut state = MemoryState::new();
     for key in [b"a", b"b", b"c"] {

@@ -65,9 +65,8 @@ fn the_record_that_traps_is_found_and_the_rest_goes_on_once() {
 
 #[test]
 fn with_fail_the_culprit_is_named() {
-    let failure = supervise(&poison("unreachable"))
-        .process(0, &letters("abxcx"), None, BadRecordPolicy::Fail)
-        .expect_err("it fails");
+    let failure =
+        supervise(&poison("unreachable")).process(0, &letters("abxcx"), None, BadRecordPolicy::Fail).expect_err("it fails");
     assert!(matches!(&failure, Failure::BadRecord { record, .. } if record.index == 2), "{failure}");
     let text = failure.to_string();
     assert!(text.contains("plugin `test-plugin` as `op`, subtask 3, process: record 2 of the batch"), "{text}");
@@ -115,7 +114,8 @@ fn named_records_are_taken_out_however_many_rounds_it_takes() {
 
 #[test]
 fn a_trap_that_no_single_record_causes_is_survived_and_counted() {
-    let batch_only = Guest::operator(&[], &[]).process(format!("(if (i32.gt_u (local.get $count) (i32.const 1)) (then unreachable)) {ECHO}"));
+    let batch_only =
+        Guest::operator(&[], &[]).process(format!("(if (i32.gt_u (local.get $count) (i32.const 1)) (then unreachable)) {ECHO}"));
     for policy in [BadRecordPolicy::Skip, BadRecordPolicy::Fail] {
         let mut operator = supervise(&batch_only);
         let done = operator.process(0, &letters("abc"), None, policy).expect("one by one it goes");
@@ -218,7 +218,10 @@ fn a_trap_at_the_end_is_a_task_failure() {
 fn state_holds_every_good_record_once_after_a_replay() {
     // Adds one byte to the state of each record's key: a put of the prefetched value and one more byte would need copying,
     // so the state is the last value seen: the record's own value under its key, written by put-many.
-    let put = on_value('x', "unreachable").replace("(local.set $i (i32.add", "(call $store (local.get $data) (local.get $index) (local.get $i)) (local.set $i (i32.add");
+    let put = on_value('x', "unreachable").replace(
+        "(local.set $i (i32.add",
+        "(call $store (local.get $data) (local.get $index) (local.get $i)) (local.set $i (i32.add",
+    );
     let store = "(func $store (param $data i32) (param $index i32) (param $i i32) (local $at i32) (local $key i32) (local $value i32) (local $end i32)
         (local.set $at (i32.add (local.get $index) (i32.shl (local.get $i) (i32.const 3))))
         (local.set $key (i32.load (local.get $at))) (local.set $value (i32.load offset=4 (local.get $at))) (local.set $end (i32.load offset=8 (local.get $at)))
