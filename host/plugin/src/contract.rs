@@ -112,7 +112,7 @@ fn kind_of(exports: &[&str]) -> Result<PluginKind, String> {
 }
 
 /// Checks one import; gives the interface if it asks something of the host.
-fn check_import<'n>(name: &'n str, kind: PluginKind, asks: bool) -> Result<Option<&'n str>, String> {
+fn check_import(name: &str, kind: PluginKind, asks: bool) -> Result<Option<&str>, String> {
     match (ours(name)?, kind) {
         (Some("types" | "sink-types"), _) if !asks => Ok(None),
         (Some(interface @ ("host" | "files")), _) => Ok(asks.then_some(interface)),
