@@ -350,6 +350,9 @@ impl RocksBackend {
     /// Gives the sets that are all copied to the store writer, in order.
     fn hand_over(&mut self) {
         while let Some((number, cells, copies)) = self.sets.take_copied() {
+            if cells == 0 {
+                continue;
+            }
             let finish = self.writer.copied(SetId(u64::from(number)), cells, copies);
             assert!(finish.is_empty(), "a set that is all copied asks for no other copies");
         }

@@ -130,7 +130,7 @@ impl StoreWriter {
         Ok(self.shared.tell(&mut inner, Event::Freeze { cause, cells: cells as u64 }))
     }
 
-    /// A set is all copied.
+    /// A set that has cells is all copied. (One that has none was so when it was frozen.)
     pub(super) fn copied(&self, set: SetId, cells: usize, copies: Copies) -> Vec<SetId> {
         let mut inner = self.shared.lock();
         self.shared.bytes.fetch_add(copies.bytes(), Ordering::Relaxed);
@@ -284,7 +284,8 @@ impl Shared {
 
     /// Sorts the copies, writes the delta file and ingests a link of it.
     fn ingest(&self, set: SetId) -> Result<(), StateError> {
-        let copies = self.lock().copied.remove(&set).expect("a set is ingested once, after its copies were handed over");
+        // A set without cells had nothing to hand over.
+        let copies = self.lock().copied.remove(&set).unwrap_or_default();
         let bytes = copies.bytes();
         let delta = if copies.is_empty() { None } else { Some(self.write_delta(set, copies)?) };
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
