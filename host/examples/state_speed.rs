@@ -24,16 +24,13 @@ struct Options {
     kinds: Vec<BackendKind>,
 }
 
-/// What a run spent, in ns over all records, and the synchronous parts of its snapshots.
+/// The steps of a batch.
+const STEPS: [&str; 5] = ["group", "prefetch", "operator", "apply", "sweep"];
+
+/// What each batch spent in each step, in ns, and its snapshots.
 #[derive(Default)]
 struct Spent {
-    records: u64,
-    group: u128,
-    prefetch: u128,
-    operator: u128,
-    apply: u128,
-    sweep: u128,
-    batches_us: Vec<u64>,
+    batches: Vec<[u64; STEPS.len()]>,
     freezes: Vec<Freeze>,
 }
 
@@ -186,36 +183,38 @@ impl Buffers {
         let applied = Instant::now();
         backend.sweep()?;
         let swept = Instant::now();
-        spent.records += batch.len() as u64;
-        spent.group += (grouped - start).as_nanos();
-        spent.prefetch += (fetched - grouped).as_nanos();
-        spent.operator += (computed - fetched).as_nanos();
-        spent.apply += (applied - computed).as_nanos();
-        spent.sweep += (swept - applied).as_nanos();
-        spent.batches_us.push((swept - start).as_micros() as u64);
+        let times = [start, grouped, fetched, computed, applied, swept];
+        spent.batches.push(std::array::from_fn(|step| (times[step + 1] - times[step]).as_nanos() as u64));
         Ok(())
     }
 }
 
+/// Of sorted samples.
+fn quantile(sorted: &[u64], share: f64) -> u64 {
+    sorted[((sorted.len() - 1) as f64 * share) as usize]
+}
+
+/// The mean counts what else the machine did; the median batch is nearly free of it.
 fn report(kind: BackendKind, options: &Options, spent: &Spent, memory_bytes: usize) {
-    let per_record = |ns: u128| ns as f64 / spent.records as f64;
-    let mut batches = spent.batches_us.clone();
-    batches.sort_unstable();
-    let at = |share: f64| batches[((batches.len() - 1) as f64 * share) as usize];
-    let all = spent.group + spent.prefetch + spent.operator + spent.apply + spent.sweep;
-    println!("{}: {} keys, {} records, {} MiB in memory", kind.name(), options.keys, spent.records, memory_bytes >> 20);
-    println!(
-        "  ns/record: group {:.1} prefetch {:.1} operator {:.1} apply {:.1} sweep {:.1}, together {:.1}",
-        per_record(spent.group),
-        per_record(spent.prefetch),
-        per_record(spent.operator),
-        per_record(spent.apply),
-        per_record(spent.sweep),
-        per_record(all),
-    );
-    println!("  batch of {BATCH}: p50 {} p99 {} p99.99 {} max {} µs", at(0.5), at(0.99), at(0.9999), at(1.0));
+    let batches = &spent.batches;
+    println!("{}: {} keys, {} records, {} MiB in memory", kind.name(), options.keys, batches.len() * BATCH, memory_bytes >> 20);
+    let print = |name: &str, samples: &mut dyn Iterator<Item = u64>| {
+        let mut samples: Vec<u64> = samples.collect();
+        samples.sort_unstable();
+        let mean = samples.iter().sum::<u64>() as f64 / (samples.len() * BATCH) as f64;
+        let median = quantile(&samples, 0.5) as f64 / BATCH as f64;
+        let tail = [0.99, 0.9999, 1.0].map(|share| quantile(&samples, share) as f64 / 1e6);
+        println!(
+            "  {name:9} ns/record: median {median:6.1} mean {mean:6.1}; ms/batch: p99 {:.2} p99.99 {:.2} max {:.2}",
+            tail[0], tail[1], tail[2]
+        );
+    };
+    for (step, name) in STEPS.iter().enumerate() {
+        print(name, &mut batches.iter().map(|batch| batch[step]));
+    }
+    print("together", &mut batches.iter().map(|batch| batch.iter().sum()));
     for freeze in &spent.freezes {
-        let total_ms = freeze.total.map_or(0, |total| total.as_millis());
-        println!("  snapshot: sync {:.3} ms, linked after {total_ms} ms, {} KiB to upload", freeze.sync.as_secs_f64() * 1e3, freeze.upload_bytes >> 10);
+        let (sync_ms, total_ms) = (freeze.sync.as_secs_f64() * 1e3, freeze.total.map_or(0, |total| total.as_millis()));
+        println!("  snapshot: sync {sync_ms:.3} ms, linked after {total_ms} ms, {} KiB to upload", freeze.upload_bytes >> 10);
     }
 }

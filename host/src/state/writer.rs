@@ -40,6 +40,8 @@ struct Inner {
     queue: FreezeQueue,
     /// Sets frozen so far.
     frozen: u64,
+    /// The first barrier of this backend.
+    first: Option<CheckpointId>,
     lineup: Lineup,
     effects: VecDeque<Effect>,
     copied: BTreeMap<SetId, Copies>,
@@ -61,6 +63,7 @@ impl StoreWriter {
         let inner = Inner {
             queue,
             frozen: 0,
+            first: None,
             lineup,
             effects: VecDeque::new(),
             copied: BTreeMap::new(),
@@ -123,6 +126,7 @@ impl StoreWriter {
             return Err(failure);
         }
         if let (Cause::Barrier(checkpoint), Some(done)) = (cause, done) {
+            inner.first.get_or_insert(checkpoint);
             inner.done.insert(checkpoint, done);
         }
         inner.frozen += 1;
@@ -141,6 +145,10 @@ impl StoreWriter {
     /// A completed manifest holds this checkpoint's files.
     pub(super) fn completed(&self, checkpoint: CheckpointId) {
         let mut inner = self.shared.lock();
+        // The checkpoint that was restored from may be reported once more.
+        if inner.first.is_none_or(|first| checkpoint < first) {
+            return;
+        }
         let finish = self.shared.tell(&mut inner, Event::Completed { checkpoint });
         assert!(finish.is_empty(), "a completed checkpoint asks for no copies");
     }
