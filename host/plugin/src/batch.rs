@@ -447,3 +447,7 @@ impl Cells {
         self.column.clear();
     }
 }
+
+#[cfg(test)]
+#[path = "batch_tests.rs"]
+mod tests;

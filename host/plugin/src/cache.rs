@@ -8,11 +8,11 @@
 
 use crate::error::EngineError;
 use std::fs;
+use std::hash::Hash;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::hash::Hash;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
@@ -170,7 +170,3 @@ fn checked(bytes: &[u8]) -> Option<&[u8]> {
     let (code, checksum) = bytes.split_at_checked(bytes.len().checked_sub(CHECKSUM_BYTES)?)?;
     (xxh3_128(code).to_le_bytes() == checksum).then_some(code)
 }
-
-#[cfg(test)]
-#[path = "cache_tests.rs"]
-mod tests;

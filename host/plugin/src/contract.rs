@@ -106,15 +106,13 @@ fn kind_of(exports: &[&str]) -> Result<PluginKind, String> {
         (true, _, _) => Err("it exports an operator and a sink: make two plugins of it".into()),
         (false, false, false) => {
             let found = if exports.is_empty() { "nothing".to_owned() } else { exports.join(", ") };
-            Err(format!(
-                "it is no plugin: it exports neither {OPERATOR} nor {SINK_WRITER} and {SINK_COMMITTER}, but {found}"
-            ))
+            Err(format!("it is no plugin: it exports neither {OPERATOR} nor {SINK_WRITER} and {SINK_COMMITTER}, but {found}"))
         }
     }
 }
 
 /// Checks one import; gives the interface if it asks something of the host.
-fn check_import<'n>(name: &'n str, kind: PluginKind, asks: bool) -> Result<Option<&'n str>, String> {
+fn check_import(name: &str, kind: PluginKind, asks: bool) -> Result<Option<&str>, String> {
     match (ours(name)?, kind) {
         (Some("types" | "sink-types"), _) if !asks => Ok(None),
         (Some(interface @ ("host" | "files")), _) => Ok(asks.then_some(interface)),
@@ -143,7 +141,10 @@ mod tests {
             (&[SINK_WRITER], Err("but not weir:plugin/sink-committer")),
             (&[SINK_COMMITTER], Err("but not weir:plugin/sink-writer")),
             (&[OPERATOR, SINK_WRITER, SINK_COMMITTER], Err("make two plugins")),
-            (&["weir:plugin/operator@2.0.0"], Err("version 2.0.0 of weir:plugin (`weir:plugin/operator@2.0.0`), this host speaks version 1")),
+            (
+                &["weir:plugin/operator@2.0.0"],
+                Err("version 2.0.0 of weir:plugin (`weir:plugin/operator@2.0.0`), this host speaks version 1"),
+            ),
             (&["weir:plugin/timers@1.1.0"], Err("`timers` of weir:plugin, which is not in this version")),
             (&["wasi:cli/run@0.2.0"], Err("but wasi:cli/run@0.2.0")),
             (&[], Err("but nothing")),

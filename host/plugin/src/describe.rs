@@ -180,6 +180,9 @@ mod tests {
     use super::*;
     use crate::wire::StateDescLift;
 
+    /// States (name, kind), side outputs, and what the refusal says (empty: none).
+    type Case<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str], &'a str);
+
     fn operator(states: &[(&str, &str)], sides: &[&str]) -> Result<OperatorDescriptor, String> {
         OperatorDescriptor::check(OperatorDescriptorLift {
             plugin_name: "p".into(),
@@ -201,7 +204,7 @@ mod tests {
     #[test]
     fn names_kinds_and_duplicates_are_refused_by_name() {
         let long = "a".repeat(MAX_NAME + 1);
-        let cases: &[(&[(&str, &str)], &[&str], &str)] = &[
+        let cases: &[Case<'_>] = &[
             (&[("count", "value")], &["late", "bad-lines"], ""),
             (&[("Count", "value")], &[], "state \"Count\": a name is"),
             (&[("", "value")], &[], "state \"\": a name is"),

@@ -109,7 +109,8 @@ impl fmt::Display for CallSite {
     }
 }
 
-/// A call that failed. Nothing of what it did was applied, unless the kind is `State` or `Environment`.
+/// A call that failed. Nothing of what it did was applied, unless the kind is `State` or `Environment`. Whether the instance
+/// can be called again, it says itself (`is_poisoned`).
 #[derive(Debug)]
 pub struct CallError {
     /// Where.
@@ -128,14 +129,14 @@ pub enum CallErrorKind {
     BadInput(Vec<(u32, String)>),
     /// The plugin says: the attempt fails.
     Fatal(String),
-    /// The plugin's code trapped. The instance is gone.
+    /// The plugin's code trapped.
     Trap {
         /// What the trap was.
         reason: String,
         /// Frames of the guest, one a line; empty if there are none.
         backtrace: String,
     },
-    /// The plugin passed a limit. The instance is gone.
+    /// The plugin passed a limit.
     Limit(LimitBreach),
     /// The plugin's answer breaks the contract (columns that don't fit, an unknown port): its author's fault.
     Malformed(String),
@@ -148,21 +149,6 @@ pub enum CallErrorKind {
         /// The cause.
         source: io::Error,
     },
-}
-
-impl CallErrorKind {
-    /// Whether the instance can't be entered again.
-    pub fn is_poisoning(&self) -> bool {
-        match self {
-            CallErrorKind::Trap { .. } | CallErrorKind::Limit(_) => true,
-            CallErrorKind::Retry(_)
-            | CallErrorKind::BadInput(_)
-            | CallErrorKind::Fatal(_)
-            | CallErrorKind::Malformed(_)
-            | CallErrorKind::State(_)
-            | CallErrorKind::Environment { .. } => false,
-        }
-    }
 }
 
 impl From<Malformed> for CallErrorKind {

@@ -4,8 +4,8 @@ use crate::contract::{END_OF_INPUT, OPERATOR, PluginKind, SINK_COMMITTER, SINK_W
 use crate::error::{CallError, Function};
 use crate::store::{Guest, HostState};
 use crate::wire::{
-    AbortOutcome, BatchRef, CellsRef, ColumnRef, Committable, ErrorLift, OperatorDescriptorLift, Outcome, OutputLift,
-    Prepared, SinkDescriptorLift, TaskInfo,
+    AbortOutcome, BatchRef, CellsRef, ColumnRef, Committable, ErrorLift, OperatorDescriptorLift, Outcome, OutputLift, Prepared,
+    SinkDescriptorLift, TaskInfo,
 };
 use wasmtime::component::{Component, ComponentExportIndex, ComponentNamedList, Instance, Lift, Lower, TypedFunc};
 use wasmtime::{Result as WasmResult, Store};
@@ -118,9 +118,9 @@ impl Exports {
     pub(crate) fn check_types(&self, guest: &mut Guest) -> Result<(), String> {
         let (store, instance) = guest.parts();
         let checked = match self {
-            Exports::Operator(exports) => exports
-                .describe_function(store, instance)
-                .and_then(|_| exports.functions(store, instance).map(drop)),
+            Exports::Operator(exports) => {
+                exports.describe_function(store, instance).and_then(|_| exports.functions(store, instance).map(drop))
+            }
             Exports::Sink(exports) => exports
                 .describe_function(store, instance)
                 .and_then(|_| exports.writer(store, instance).and_then(|_| exports.committer(store, instance).map(drop))),

@@ -149,8 +149,7 @@ impl Folder {
     pub(crate) fn rename(&self, source: &str, target: &str) -> Result<bool, String> {
         let rename = || {
             let (from, to) = (parse(source)?, parse(target)?);
-            let ((from, from_name), (to, to_name)) =
-                (from.split().ok_or_else(is_folder)?, to.split().ok_or_else(is_folder)?);
+            let ((from, from_name), (to, to_name)) = (from.split().ok_or_else(is_folder)?, to.split().ok_or_else(is_folder)?);
             let (from_folder, to_folder) = (self.walk(from)?, self.walk(to)?);
             refuse_link(&from_folder, from_name)?;
             match rustix::fs::renameat_with(&from_folder, from_name, &to_folder, to_name, RenameFlags::NOREPLACE) {

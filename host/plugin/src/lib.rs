@@ -83,7 +83,6 @@ pub use operator::{OperatorInstance, TaskSetup};
 pub use output::Output;
 pub use sink::SinkWriterInstance;
 pub use supervise::{
-    BadRecord, BadRecordPolicy, Failure, OperatorSpec, Processed, Retries, SupervisedOperator, SupervisedWriter,
-    SupervisorCounts,
+    BadRecord, BadRecordPolicy, Failure, OperatorSpec, Processed, Retries, SupervisedOperator, SupervisedWriter, SupervisorCounts,
 };
 pub use wire::{AbortOutcome, Committable, Outcome, Prepared, TaskInfo};

@@ -200,7 +200,8 @@ mod tests {
 
     #[test]
     fn sizes_are_written_as_in_a_job_file() {
-        for (bytes, text) in [(0, "0B"), (1000, "1000B"), (1024, "1KiB"), (64 << 20, "64MiB"), (3 << 30, "3GiB"), (1536, "1536B")] {
+        for (bytes, text) in [(0, "0B"), (1000, "1000B"), (1024, "1KiB"), (64 << 20, "64MiB"), (3 << 30, "3GiB"), (1536, "1536B")]
+        {
             assert_eq!(bytes_text(bytes), text);
         }
     }

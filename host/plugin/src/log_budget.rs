@@ -16,9 +16,7 @@ pub(crate) enum Admission {
     /// Over the rate.
     Drop,
     /// Write it, after saying that so many were dropped (0: say nothing).
-    Write {
-        dropped_before: u64,
-    },
+    Write { dropped_before: u64 },
 }
 
 impl LogBudget {
@@ -55,7 +53,8 @@ mod tests {
     fn lines_above_the_rate_are_dropped_and_told_of_in_the_next_window() {
         let mut budget = LogBudget::new(5);
         let write = |dropped_before| Admission::Write { dropped_before };
-        let steps = [(5, write(0)), (6, write(0)), (7, Admission::Drop), (104, Admission::Drop), (105, write(2)), (106, write(0))];
+        let steps =
+            [(5, write(0)), (6, write(0)), (7, Admission::Drop), (104, Admission::Drop), (105, write(2)), (106, write(0))];
         for (now, expected) in steps {
             assert_eq!(budget.admit(now, 2), expected, "at tick {now}");
         }

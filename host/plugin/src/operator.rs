@@ -3,7 +3,7 @@
 use crate::batch::{Cells, Column, RecordBatch};
 use crate::describe::OperatorDescriptor;
 use crate::error::{CallError, CallErrorKind, Function};
-use crate::exports::{OperatorFunctions, Processed, ProcessFn};
+use crate::exports::{OperatorFunctions, ProcessFn, Processed};
 use crate::grants::{Folders, Grants};
 use crate::host_calls::tell_dropped;
 use crate::limits::Limits;

@@ -149,9 +149,9 @@ impl<'a> CallScope<'a> {
     fn distinct(&self, keys: &Column) -> Result<Vec<u32>, Refusal> {
         let find = |i| {
             let key = keys.get(i);
-            self.grouping.find(self.batch, key).ok_or_else(|| {
-                Refusal::Guest(format!("key {} is none of the running call's keys", key_text(key)))
-            })
+            self.grouping
+                .find(self.batch, key)
+                .ok_or_else(|| Refusal::Guest(format!("key {} is none of the running call's keys", key_text(key))))
         };
         (0..keys.len()).map(find).collect()
     }
@@ -220,7 +220,10 @@ enum Staged {
     Untouched,
     Delete,
     /// A value, where it lies in `bytes`.
-    Put { start: usize, end: usize },
+    Put {
+        start: usize,
+        end: usize,
+    },
 }
 
 impl StagedWrites {

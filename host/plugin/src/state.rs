@@ -191,3 +191,7 @@ impl KeyGrouping {
         Keys { data: batch.data(), spans: &self.spans, hashes: &self.hashes }
     }
 }
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;

@@ -27,12 +27,7 @@ pub(crate) struct Who {
 
 impl Who {
     pub(crate) fn error(&self, function: Function, kind: CallErrorKind) -> CallError {
-        let site = CallSite {
-            plugin: self.plugin.clone(),
-            operator: self.operator.clone(),
-            subtask: self.subtask,
-            function,
-        };
+        let site = CallSite { plugin: self.plugin.clone(), operator: self.operator.clone(), subtask: self.subtask, function };
         CallError { site: Box::new(site), kind }
     }
 }
@@ -257,8 +252,10 @@ fn backtrace(error: &wasmtime::Error) -> String {
     let Some(trace) = error.downcast_ref::<WasmBacktrace>() else { return String::new() };
     let mut text = String::new();
     for (i, frame) in trace.frames().iter().enumerate() {
-        let name = frame.func_name().unwrap_or("?");
-        let line = format!("  {i}: {name}\n");
+        let line = match frame.func_name() {
+            Some(name) => format!("  {i}: {name}\n"),
+            None => format!("  {i}: function {} (the module has no names)\n", frame.func_index()),
+        };
         if text.len() + line.len() > MAX_BACKTRACE {
             text.push_str("  …\n");
             break;

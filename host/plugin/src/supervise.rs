@@ -123,10 +123,9 @@ impl Verdict {
         match kind {
             CallErrorKind::BadInput(records) => Verdict::Bad(records.clone()),
             CallErrorKind::Trap { .. } | CallErrorKind::Limit(_) | CallErrorKind::Malformed(_) => Verdict::Suspect,
-            CallErrorKind::Retry(_)
-            | CallErrorKind::Fatal(_)
-            | CallErrorKind::State(_)
-            | CallErrorKind::Environment { .. } => Verdict::Task,
+            CallErrorKind::Retry(_) | CallErrorKind::Fatal(_) | CallErrorKind::State(_) | CallErrorKind::Environment { .. } => {
+                Verdict::Task
+            }
         }
     }
 }

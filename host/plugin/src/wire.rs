@@ -21,13 +21,7 @@ pub(crate) struct BatchRef<'a> {
 
 impl<'a> BatchRef<'a> {
     pub(crate) fn new(batch: &'a RecordBatch) -> Self {
-        BatchRef {
-            count: batch.len() as u32,
-            data: batch.data(),
-            index: batch.index(),
-            times: batch.times(),
-            aux: batch.aux(),
-        }
+        BatchRef { count: batch.len() as u32, data: batch.data(), index: batch.index(), times: batch.times(), aux: batch.aux() }
     }
 }
 

@@ -123,7 +123,7 @@ pub(super) struct LaterRunArgs {
     #[arg(long, hide = true)]
     profile: bool,
     #[arg(long, hide = true, num_args = 0..=1, value_name = "SOCKET", default_missing_value = "")]
-    control: Option<PathBuf>,
+    control: Option<String>,
     #[arg(long, hide = true)]
     take_over: bool,
 }

@@ -45,7 +45,9 @@ impl Reporter {
 
     /// Takes the live lines away: what follows is the result.
     pub fn finish(&mut self) {
-        self.lines.clear();
+        for line in self.lines.drain(..) {
+            line.finish_and_clear();
+        }
         // A terminal that is gone needs no tidying.
         let _ = self.live.clear();
     }
@@ -91,7 +93,7 @@ impl Reporter {
 
     fn draw(&mut self, lines: &[String]) {
         while self.lines.len() < lines.len() {
-            let style = ProgressStyle::with_template("{msg}").expect("the template is a constant without errors");
+            let style = ProgressStyle::with_template("{wide_msg}").expect("the template is a constant without errors");
             self.lines.push(self.live.add(ProgressBar::new_spinner().with_style(style)));
         }
         for (bar, line) in self.lines.iter().zip(lines) {

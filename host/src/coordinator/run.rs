@@ -8,7 +8,7 @@ use super::recovery::{OutsideRecovery, RecoveryError, fetch_state, restorable_be
 use super::refusals;
 use super::{compat, prepare};
 use crate::clock;
-use crate::connectors::{Remedy, SplitState};
+use crate::connectors::{CommitterContext, Remedy, SplitState};
 use crate::graph::{Problem, RestartStrategy as SpecStrategy};
 use crate::job::{EventListener, Failure, JobEvent, JobOutcome, RunOptions, StartMode, StopRequest, StopSignal};
 use crate::store::lock::DataLock;
@@ -198,7 +198,10 @@ impl JobRun {
     async fn attempt(&mut self, stop: &mut StopSignal) -> Result<Step, Early> {
         let claimed = match claim(self.log.clone(), self.claim_request(), Backoff::default()).await {
             Ok(Claiming::Claimed(claimed)) => *claimed,
-            Ok(Claiming::Finished(checkpoint)) => return Ok(Step::Done(JobOutcome::AlreadyFinished { checkpoint })),
+            Ok(Claiming::Finished(checkpoint)) => {
+                self.tidy_finished(checkpoint).await;
+                return Ok(Step::Done(JobOutcome::AlreadyFinished { checkpoint }));
+            }
             Err(ClaimError::Refused(refusal)) => {
                 return Ok(Step::Done(refusals::outcome(&self.parts.graph, self.store.place(), refusal)));
             }
@@ -212,6 +215,40 @@ impl JobRun {
         match self.recovered(plan, claim.lineage, generation, log, stop).await? {
             Ok(outcome) => Ok(Step::Done(outcome)),
             Err(failure) => Ok(Step::Again(failure)),
+        }
+    }
+
+    /// The run that finished the job may have been killed before it had cleaned up: what it kept to answer a repeated commit,
+    /// and what no checkpoint refers to, goes now. Nothing of a newer generation is touched.
+    async fn tidy_finished(&self, last: CheckpointId) {
+        let Ok(entries) = self.log.read_entries().await else { return };
+        let view = LogView::new(entries);
+        let Some((slot, claim)) = view.newest_claim() else { return };
+        let context = CommitterContext {
+            job: self.parts.graph.name.clone(),
+            lineages: view.facts().lineages.into_iter().collect(),
+            generation: claim.generation,
+            plugin: None,
+        };
+        for sink in self.parts.sinks.iter().filter(|sink| sink.is_transactional()) {
+            let context = CommitterContext { plugin: sink.plugin_digest().map(str::to_owned), ..context.clone() };
+            let tidied = sink.committer(&context).and_then(|committer| match committer {
+                None => Ok(()),
+                Some(mut committer) => {
+                    let mut ended = committer.list_dangling()?;
+                    ended.retain(|id| id.generation <= last.generation());
+                    committer.forget(&ended)?;
+                    committer.close(true)
+                }
+            });
+            if let Err(error) = tidied {
+                tracing::warn!(%error, "what the finished run left could not be cleaned up");
+            }
+        }
+        let in_use = References { files: BTreeSet::new(), plugins: self.plugins_in_use() };
+        let above = Generation(claim.generation.0 + 1);
+        if let Err(error) = gc::collect_garbage(&self.log, above, slot, &in_use).await {
+            tracing::warn!(%error, "the checkpoint storage could not be cleaned up");
         }
     }
 

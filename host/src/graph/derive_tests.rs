@@ -444,3 +444,26 @@ fn every_path_says_what_it_guarantees_and_why() {
         ]
     );
 }
+
+#[test]
+fn the_examples_are_right() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    for (name, plugins, stages) in [
+        ("flights", vec![("parse", sides(&["rejected"])), ("stats", keyed())], ["flights → parse → rejected-out ×1", "stats → stats-out ×2"].as_slice()),
+        (
+            "flights-weather",
+            vec![("join", PluginFacts { inputs: 2, ends: true, side_outputs: vec!["unmatched".to_owned()], ..keyed() })],
+            &["flights → key-flights ×1", "weather → key-weather ×1", "join → matched-out → unmatched-out ×2"],
+        ),
+    ] {
+        let graph = job_file::load(&examples.join(name).join("job.toml"), &|_| None).unwrap_or_else(|problems| panic!("{problems:?}"));
+        for source in &graph.sources {
+            let SourceConnectorSpec::File { path, skip_header: true, .. } = &source.connector else { panic!("{source:?}") };
+            assert!(Path::new(path).is_file(), "{path}");
+        }
+        let execution = ExecutionGraph::derive(&graph, &facts_of(&graph, &plugins)).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let shown: Vec<String> = execution.tasks.iter().map(|task| format!("{} ×{}", task.name, task.parallelism)).collect();
+        assert_eq!(shown, stages);
+        assert!(execution.notes.is_empty(), "{:?}", execution.notes);
+    }
+}

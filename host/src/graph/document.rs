@@ -238,23 +238,31 @@ impl<'d, 'a> Section<'d, 'a> {
         })
     }
 
-    /// A whole number in a range, if it is there.
+    /// A whole number in a range, if it is there. It may stand in a string, so that the environment can give it.
     pub fn optional_whole(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
         let value = self.get(key)?;
-        let DeValue::Integer(integer) = value.get_ref() else {
-            self.wrong_type(key, value, "a whole number");
-            return None;
+        let (shown, number) = match value.get_ref() {
+            DeValue::Integer(integer) => {
+                (integer.to_string(), i128::from_str_radix(integer.as_str(), integer.radix()).ok())
+            }
+            DeValue::String(raw) => {
+                let text = self.document.resolve(raw, value.span(), &self.title)?;
+                (quote(raw), text.resolved.parse().ok())
+            }
+            DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => {
+                self.wrong_type(key, value, "a whole number");
+                return None;
+            }
         };
-        let number = i128::from_str_radix(integer.as_str(), integer.radix()).ok();
+        self.note(key, shown.clone(), None);
         let number = number.and_then(|number| u64::try_from(number).ok()).filter(|number| range.contains(number));
         if number.is_none() {
             let next = match *range.end() {
-                u64::MAX => format!("it must be {} or more", range.start()),
-                end => format!("it must be from {} to {end}", range.start()),
+                u64::MAX => format!("it must be a whole number, {} or more", range.start()),
+                end => format!("it must be a whole number from {} to {end}", range.start()),
             };
-            self.problem(value.span(), format!("'{}{key}' can't be {integer}", self.prefix), next);
+            self.problem(value.span(), format!("'{}{key}' can't be {shown}", self.prefix), next);
         }
-        self.note(key, integer.to_string(), None);
         number
     }
 

@@ -279,13 +279,14 @@ fn dead_letter_sink(document: &Document<'_>, names: &Names, text: &Text) -> Opti
 fn check_sink_paths(document: &Document<'_>, graph: &JobGraph, names: &Names) {
     let mut seen: Vec<(PathBuf, usize)> = Vec::new();
     for (index, sink) in graph.sinks.iter().enumerate() {
-        let SinkConnectorSpec::File { path } = &sink.connector else { continue };
-        let path = paths::canonical(path);
-        if let Some((_, other)) = seen.iter().find(|(known, _)| *known == path) {
-            let what = format!("writes to the same folder as the sink '{}'", graph.sinks[*other].name);
-            document.problem(names.sink_span(index), &format!("[[sink]] {}", sink.name), what, "give each sink a path of its own");
+        for path in sink.folders() {
+            let path = paths::canonical(path);
+            if let Some((_, other)) = seen.iter().find(|(known, other)| *known == path && *other != index) {
+                let what = format!("writes to the same folder as the sink '{}'", graph.sinks[*other].name);
+                document.problem(names.sink_span(index), &format!("[[sink]] {}", sink.name), what, "give each sink a path of its own");
+            }
+            seen.push((path, index));
         }
-        seen.push((path, index));
     }
 }
 

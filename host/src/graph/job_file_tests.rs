@@ -113,7 +113,7 @@ fn every_key_is_read() {
         tolerable_failures = 0
         mode = "aligned"
         storage = "file:///ckp"
-        retain = 5
+        retain = "${KEEP:-5}"
         [state]
         backend = "memory"
         cache = "1GiB"
@@ -265,7 +265,7 @@ parallelism = 0
 [checkpoint]
 interval = 1
 timeout = "2 minutes"
-retain = "3"
+retain = "three"
 [[source]]
 name = "in"
 connector = "fil"
@@ -282,10 +282,10 @@ from = ["in.x", "out", 3, { nam = "in" }]
         text,
         &[
             "job.toml:3:8: [job]: 'Flights' can't be a name; use a-z, 0-9 and '-', begin with a letter, at most 64 characters",
-            "job.toml:4:15: [job]: 'parallelism' can't be 0; it must be from 1 to 1024",
+            "job.toml:4:15: [job]: 'parallelism' can't be 0; it must be a whole number from 1 to 1024",
             "job.toml:6:12: [checkpoint]: 'interval' is a whole number, not a string; a duration is a whole number and one of ms, s, m, h, d, as in \"200ms\" or \"2m\"",
             "job.toml:7:11: [checkpoint]: 'timeout' can't be \"2 minutes\"; a duration is a whole number and one of ms, s, m, h, d, as in \"200ms\" or \"2m\"",
-            "job.toml:8:10: [checkpoint]: 'retain' is a string, not a whole number",
+            "job.toml:8:10: [checkpoint]: 'retain' can't be \"three\"; it must be a whole number from 1 to 10000",
             "job.toml:11:13: [[source]] in: 'connector' can't be \"fil\"; did you mean 'file'?",
             "job.toml:13:8: [[operator]] in: the name is taken by a source before it; names are shared by sources, operators and sinks: choose another",
             "job.toml:14:10: [[operator]] in: the environment variable PLUGIN is not set; set PLUGIN, or give a default: ${PLUGIN:-…}",
@@ -351,9 +351,11 @@ fn one_wrong_thing_gives_one_problem() {
         ("[job]\nname = \"flights\"\n", "", "job.toml:1:1: [job]: 'name' is missing; begin the file with [job] and name = \"…\""),
         ("path = \"data/*.csv\"", "path = \"a[\"", "job.toml:8:8: [[source]] in: 'path' is no glob: invalid range pattern at character 2; use *, ?, [a-z] and **; [[] stands for a literal ["),
         ("path = \"data/*.csv\"", "path = \"a\"\nformat = \"raw\"\nheader = \"skip\"", "job.toml:10:10: [[source]] in: header = \"skip\" needs format = \"lines\"; a raw file is one record: leave 'header' out"),
-        ("path = \"data/*.csv\"", "path = \"a\"\nrate = 0", "job.toml:9:8: [[source]] in: 'rate' can't be 0; it must be 1 or more"),
+        ("path = \"data/*.csv\"", "path = \"a\"\nrate = 0", "job.toml:9:8: [[source]] in: 'rate' can't be 0; it must be a whole number, 1 or more"),
         ("connector = \"file\"\npath = \"data/*.csv\"", "connector = \"sequence\"", "job.toml:5:1: [[source]] in: 'count' is missing; say how many records it makes in all"),
         ("connector = \"file\"\npath = \"data/*.csv\"", "path = \"x\"", "job.toml:5:1: [[source]] in: 'connector' is missing; say where the records are: file or sequence"),
+        ("path = \"data/*.csv\"", "path = \"a\"\nrate = 1.5", "job.toml:9:8: [[source]] in: 'rate' is a number with a fraction, not a whole number"),
+        ("path = \"data/*.csv\"", "path = \"a\"\nrate = \"${SECRET}\"", "job.toml:9:8: [[source]] in: 'rate' can't be \"${SECRET}\"; it must be a whole number, 1 or more"),
         ("from = \"in\"", "from = []", "job.toml:13:8: [[operator]] parse: 'from' lists 0 inputs; give from 1 to 256"),
         ("from = \"in\"", "", "job.toml:10:1: [[operator]] parse: 'from' is missing; from = \"a\", from = \"a.side-output\", from = [\"a\", \"b\"] or from = { name = \"a\", partition = \"broadcast\" }"),
         ("from = \"in\"", "from = \"in\"\npartition = \"hash\"", "job.toml:14:13: [[operator]] parse: 'partition' can't be \"hash\"; it can be 'key', 'forward', 'rebalance' or 'broadcast'"),
@@ -391,6 +393,10 @@ fn two_sinks_with_one_path_are_refused_and_nested_ones_are_not() {
     for path in ["out2", "out/more", "../out"] {
         parsed(&second(path));
     }
+    let plugin = format!(
+        "{MINIMAL}\n[[sink]]\nname = \"more\"\nconnector = \"plugin\"\nplugin = \"s.wasm\"\nfrom = \"parse\"\ngrants = {{ folders = {{ out = \"out\" }} }}\n"
+    );
+    refused(&plugin, &["job.toml:21:1: [[sink]] more: writes to the same folder as the sink 'out'; give each sink a path of its own"]);
 }
 
 #[test]

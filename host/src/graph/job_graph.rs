@@ -342,6 +342,17 @@ pub struct SinkSpec {
     pub section: serde_json::Value,
 }
 
+impl SinkSpec {
+    /// Every folder that it writes to: its own, or those that its plugin was granted.
+    pub fn folders(&self) -> Vec<&Path> {
+        match &self.connector {
+            SinkConnectorSpec::File { path } => vec![path.as_path()],
+            SinkConnectorSpec::Discard => Vec::new(),
+            SinkConnectorSpec::Plugin { grants, .. } => grants.folders.values().map(PathBuf::as_path).collect(),
+        }
+    }
+}
+
 /// A sink connector's settings.
 #[derive(Clone, Debug)]
 pub enum SinkConnectorSpec {

@@ -28,4 +28,6 @@ pub(crate) use document::suggestion;
 #[cfg(test)]
 mod derive_tests;
 #[cfg(test)]
+mod guide_tests;
+#[cfg(test)]
 mod job_file_tests;

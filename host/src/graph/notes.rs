@@ -50,17 +50,11 @@ fn spread(graph: &JobGraph, edges: &[EdgeSpec], notes: &mut Vec<String>) {
 }
 
 fn nested_sinks(graph: &JobGraph, notes: &mut Vec<String>) {
-    let folders: Vec<(&str, PathBuf)> = graph
-        .sinks
-        .iter()
-        .filter_map(|sink| match &sink.connector {
-            SinkConnectorSpec::File { path } => Some((sink.name.as_str(), paths::canonical(path))),
-            SinkConnectorSpec::Discard | SinkConnectorSpec::Plugin { .. } => None,
-        })
-        .collect();
+    let folders: Vec<(&str, PathBuf)> =
+        graph.sinks.iter().flat_map(|sink| sink.folders().into_iter().map(|path| (sink.name.as_str(), paths::canonical(path)))).collect();
     for (outer, outer_path) in &folders {
         for (inner, inner_path) in &folders {
-            if inner_path != outer_path && inner_path.starts_with(outer_path) {
+            if inner != outer && inner_path != outer_path && inner_path.starts_with(outer_path) {
                 notes.push(format!("sink '{inner}' writes below the folder of sink '{outer}': who reads that folder and those in it reads both"));
             }
         }

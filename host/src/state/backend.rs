@@ -7,7 +7,7 @@ use super::cell::{CellPool, Kind};
 use super::copies::key_prefix;
 use super::freeze::FrozenSets;
 use super::lineup::{BEFORE, Folders, Lineup};
-use super::rocks::{LinkedFile, RocksStore, SharedResources};
+use super::rocks::{self, LinkedFile, RocksStore, SharedResources};
 use super::scan::ScanOverlay;
 use super::table::{SlotTable, tag};
 use super::writer::StoreWriter;
@@ -23,6 +23,8 @@ use weir_protocol::freeze::{Cause, FreezePolicy, FreezeQueue, SetId, SnapshotLis
 const SWEEP_CELLS: usize = 2048;
 /// Keys of one pass: their slots and cells stay in the nearest caches until the last pass.
 const PASS_KEYS: usize = 1024;
+/// Cells that the clock looks at before a call below the memory limit: about 0.1 ms.
+const EVICT_STEPS: usize = 16 * PASS_KEYS;
 /// No cell: a key that is not cached.
 const NONE: u32 = u32::MAX;
 
@@ -95,6 +97,7 @@ impl RocksBackend {
         restore: RestoredState,
         policy: FreezePolicy,
     ) -> Result<Self, StateError> {
+        assert!(policy.waiting_max > policy.copying_max, "a freeze can wait for a set that is all copied");
         files::fresh_folder(&folder)?;
         let folders = Folders::new(folder);
         files::make_folder(&folders.deltas())?;
@@ -133,6 +136,13 @@ fn restored_store(folders: &Folders, shared: &SharedResources, restore: &Restore
         let what = files::what_of(&file.name)
             .ok_or_else(|| state_error(format!("restoring state file {}", file.name), "this is not the name of a base file"))?;
         base.push(LinkedFile { what: what.to_owned(), path: file.local.clone() });
+    }
+    // Without them RocksDB would open an empty store.
+    let is_store = base.iter().all(|file| rocks::is_table(&file.what) || rocks::is_index(&file.what))
+        && (base.is_empty() || base.iter().filter(|file| rocks::is_index(&file.what)).count() == 2);
+    if !is_store {
+        let names: Vec<_> = restore.base.iter().map(|file| file.name.as_str()).collect();
+        return Err(state_error("restoring a base", format!("these are not the files of a RocksDB store: {}", names.join(", "))));
     }
     for file in &restore.deltas {
         files::verify(file)?;
@@ -240,7 +250,7 @@ impl RocksBackend {
     fn write(&mut self, id: u32, value: Option<&[u8]>) {
         if !self.sets.is_dirty(self.pool.get(id).written) {
             // What did not change is not written again: a delta holds changes only.
-            if self.pool.value(id) == value {
+            if self.pool.holds(id, value) {
                 return;
             }
             self.sets.first_write(&mut self.pool, id);
@@ -289,12 +299,15 @@ impl RocksBackend {
             self.freeze_set(Cause::HighWater, None)?;
         }
         if self.memory() > self.budget.cache {
-            self.evict(self.budget.cache);
-            while self.memory() > self.budget.limit && self.sets.pinned() > 0 {
+            self.evict(EVICT_STEPS);
+            while self.memory() > self.budget.limit {
+                self.evict(usize::MAX);
+                if self.memory() <= self.budget.limit || self.sets.pinned() == 0 {
+                    break;
+                }
                 if !self.wait_for_ingest()? {
                     self.freeze_set(Cause::HighWater, None)?;
                 }
-                self.evict(self.budget.cache);
             }
         }
         Ok(())
@@ -350,18 +363,21 @@ impl RocksBackend {
     /// Gives the sets that are all copied to the store writer, in order.
     fn hand_over(&mut self) {
         while let Some((number, cells, copies)) = self.sets.take_copied() {
+            if cells == 0 {
+                continue;
+            }
             let finish = self.writer.copied(SetId(u64::from(number)), cells, copies);
             assert!(finish.is_empty(), "a set that is all copied asks for no other copies");
         }
     }
 
-    /// Evicts clean cells until memory is below `target` or all are pinned: a clock with a second chance.
-    fn evict(&mut self, target: usize) {
+    /// Evicts clean cells until memory is within the budget, all are pinned, or so many were looked at: a clock with a second
+    /// chance.
+    fn evict(&mut self, steps: usize) {
         let mut clean = self.pool.live() - self.sets.pinned();
         // Two rounds: the first one may only take the second chances away.
-        let mut steps = self.pool.id_bound() as usize * 2;
-        let mut memory = self.memory();
-        while memory > target && clean > 0 && steps > 0 {
+        let mut steps = steps.min(self.pool.id_bound() as usize * 2);
+        while clean > 0 && steps > 0 && self.memory() > self.budget.cache {
             steps -= 1;
             self.hand = if self.hand + 1 < self.pool.id_bound() { self.hand + 1 } else { 0 };
             let cell = self.pool.get_mut(self.hand);
@@ -373,7 +389,6 @@ impl RocksBackend {
             }
             self.remove(self.hand);
             clean -= 1;
-            memory = self.memory();
         }
     }
 

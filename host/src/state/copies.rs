@@ -3,6 +3,7 @@
 //! A row is `key length (u32) · value length (u32, MAX = deleted) · store key · value`. The store key is
 //! `key group (u16 big-endian) · state (u16 big-endian) · user key`, so that its byte order is the logical order.
 
+use super::hints;
 use weir_plugin::state::StateId;
 
 /// Bytes of a store key before the user's key.
@@ -11,6 +12,8 @@ pub(super) const PREFIX: usize = 4;
 const BLOCK: usize = 1 << 20;
 const HEADER: usize = 8;
 const DELETED: u32 = u32::MAX;
+/// How far ahead rows are asked for.
+const AHEAD: usize = 16;
 
 /// The part of a store key before the user's key.
 #[inline(always)]
@@ -37,6 +40,11 @@ impl Copies {
     /// Bytes held.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Cells copied.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
     }
 
     /// True if nothing was copied.
@@ -109,7 +117,13 @@ type Row<'a> = (&'a [u8], Option<&'a [u8]>);
 impl SortedCopies {
     /// (store key, value or delete), ascending.
     pub(super) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        self.order.iter().map(|entry| row_at(&self.blocks[entry.block as usize], entry.offset as usize).0)
+        self.order.iter().enumerate().map(|(at, entry)| {
+            // In this order the rows lie anywhere in the arena.
+            if let Some(ahead) = self.order.get(at + AHEAD) {
+                hints::prefetch(&self.blocks[ahead.block as usize][ahead.offset as usize]);
+            }
+            row_at(&self.blocks[entry.block as usize], entry.offset as usize).0
+        })
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) struct FrozenSets {
     open: u32,
     /// Cells written in the open set.
     dirty: Vec<u32>,
+    /// The list of a set that is all copied, to be used again: memory that is mapped already.
+    spare: Vec<u32>,
     /// Frozen sets, oldest first, consecutive.
     copying: VecDeque<CopyingSet>,
     /// Sets up to this number are ingested.
@@ -41,7 +43,7 @@ struct CopyingSet {
 
 impl FrozenSets {
     pub(super) fn new() -> Self {
-        FrozenSets { open: 1, dirty: Vec::new(), copying: VecDeque::new(), ingested: 0, last_written: VecDeque::from([0]) }
+        FrozenSets { open: 1, dirty: Vec::new(), spare: Vec::new(), copying: VecDeque::new(), ingested: 0, last_written: VecDeque::from([0]) }
     }
 
     /// Cells written in the open set.
@@ -98,7 +100,8 @@ impl FrozenSets {
     pub(super) fn freeze(&mut self) -> (u32, usize) {
         let number = self.open;
         // The next interval likely writes as many cells; memory that is not touched costs nothing.
-        let next = Vec::with_capacity(self.dirty.len());
+        let mut next = std::mem::take(&mut self.spare);
+        next.reserve(self.dirty.len());
         let cells = std::mem::replace(&mut self.dirty, next);
         let count = cells.len();
         self.copying.push_back(CopyingSet { number, cells, cursor: 0, left: count, copies: Copies::default() });
@@ -131,8 +134,11 @@ impl FrozenSets {
 
     /// Takes the oldest set's copies, if it is all copied: number, cells, copies.
     pub(super) fn take_copied(&mut self) -> Option<(u32, usize, Copies)> {
-        let set = self.copying.pop_front_if(|set| set.left == 0)?;
-        Some((set.number, set.cells.len(), set.copies))
+        let CopyingSet { number, mut cells, copies, .. } = self.copying.pop_front_if(|set| set.left == 0)?;
+        let count = cells.len();
+        cells.clear();
+        self.spare = cells;
+        Some((number, count, copies))
     }
 
     /// The sets up to `number` are ingested: their cells may be evicted.

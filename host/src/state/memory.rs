@@ -1,9 +1,10 @@
 //! Everything in memory, every snapshot whole: the oracle of the other backend, and enough for small state.
 //!
 //! Snapshot file, little-endian: `WEIRMEM1` · u64 rows · rows · u128 XXH3 of all before. A row is
-//! u16 state · u32 key length · key · u32 value length · value; rows ascend by key group, state and key.
-//! A freeze writes the rows into memory at once (its synchronous part grows with the state); a thread writes the file.
+//! u32 key length · store key · u32 value length · value; the store key is that of the other backend, and rows ascend by it.
+//! A freeze copies everything (its synchronous part grows with the state); a thread sorts the copy and writes the file.
 
+use super::copies::{Copies, split_key};
 use super::{CheckpointedBackend, LocalSnapshot, RestoredState, SnapshotDone, SnapshotFile, files, state_error};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -129,24 +130,14 @@ impl MemoryBackend {
         }
     }
 
-    /// The content of a snapshot file, without its checksum.
-    fn encode(&self) -> Vec<u8> {
-        let mut rows: Vec<(u16, StateId, &[u8], &[u8])> = Vec::new();
+    fn copy(&self) -> Copies {
+        let mut copies = Copies::default();
         for (&state, values) in &self.states {
-            rows.extend(values.iter().map(|(key, value)| (key_group(key_hash(key)), state, &key[..], &value[..])));
-        }
-        rows.sort_unstable();
-        let mut out = Vec::with_capacity(MAGIC.len() + 8 + self.bytes + rows.len() * 10);
-        out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&(rows.len() as u64).to_le_bytes());
-        for (_, state, key, value) in rows {
-            out.extend_from_slice(&state.to_le_bytes());
-            for part in [key, value] {
-                out.extend_from_slice(&(part.len() as u32).to_le_bytes());
-                out.extend_from_slice(part);
+            for (key, value) in values {
+                copies.push(key_group(key_hash(key)), state, key, Some(value));
             }
         }
-        out
+        copies
     }
 
     /// Reads a snapshot file.
@@ -161,7 +152,8 @@ impl MemoryBackend {
         let mut rest = rows.strip_prefix(MAGIC).ok_or_else(|| corrupt("it does not begin with WEIRMEM1"))?;
         let count = take::<8>(&mut rest).map(u64::from_le_bytes).ok_or_else(|| corrupt("its header is cut"))?;
         for _ in 0..count {
-            let (state, key, value) = take_row(&mut rest).ok_or_else(|| corrupt("a row is cut"))?;
+            let (store_key, value) = take_row(&mut rest).ok_or_else(|| corrupt("a row is cut"))?;
+            let (_, state, key) = split_key(store_key).ok_or_else(|| corrupt("a key is too short"))?;
             self.set(state, key, Some(value));
         }
         if rest.is_empty() { Ok(()) } else { Err(corrupt("there are bytes after its rows")) }
@@ -191,9 +183,8 @@ fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(head)
 }
 
-fn take_row<'a>(rest: &mut &'a [u8]) -> Option<(StateId, &'a [u8], &'a [u8])> {
-    let state = take::<2>(rest).map(u16::from_le_bytes)?;
-    Some((state, take_bytes(rest)?, take_bytes(rest)?))
+fn take_row<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+    Some((take_bytes(rest)?, take_bytes(rest)?))
 }
 
 impl KeyedStateBackend for MemoryBackend {
@@ -248,7 +239,7 @@ impl CheckpointedBackend for MemoryBackend {
         let name = files::stored_name(&self.prefix, checkpoint, self.last, "state.mem");
         let path = self.folder.join(&name);
         self.files.insert(checkpoint, path.clone());
-        self.writer.write(Job { checkpoint, name, path, content: self.encode(), done })
+        self.writer.write(Job { checkpoint, name, path, copies: self.copy(), done })
     }
 
     fn sweep(&mut self) -> Result<bool, StateError> {
@@ -289,7 +280,7 @@ struct Job {
     checkpoint: CheckpointId,
     name: String,
     path: PathBuf,
-    content: Vec<u8>,
+    copies: Copies,
     done: SnapshotDone,
 }
 
@@ -347,13 +338,28 @@ impl Drop for Writer {
 
 impl Job {
     fn run(self) -> (Result<LocalSnapshot, StateError>, SnapshotDone) {
-        let Job { checkpoint, name, path, content, done } = self;
-        let result = write_file(&path, content).map(|(bytes, checksum)| {
+        let Job { checkpoint, name, path, copies, done } = self;
+        let result = write_file(&path, encode(copies)).map(|(bytes, checksum)| {
             let file = SnapshotFile { name, local: path, bytes, checksum, stored: false };
             LocalSnapshot { checkpoint, base: vec![file], deltas: Vec::new() }
         });
         (result, done)
     }
+}
+
+/// The content of a snapshot file, without its checksum.
+fn encode(copies: Copies) -> Vec<u8> {
+    let mut content = Vec::with_capacity(copies.bytes());
+    content.extend_from_slice(MAGIC);
+    content.extend_from_slice(&(copies.rows() as u64).to_le_bytes());
+    for (key, value) in copies.sort().rows() {
+        let value = value.expect("what is deleted is not in the map");
+        for part in [key, value] {
+            content.extend_from_slice(&(part.len() as u32).to_le_bytes());
+            content.extend_from_slice(part);
+        }
+    }
+    content
 }
 
 /// Writes the content and its checksum, and makes it durable. Length and checksum of the file as a whole.

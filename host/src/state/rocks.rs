@@ -237,10 +237,14 @@ impl RocksStore {
 
 /// True for a table file.
 pub(super) fn is_table(what: &str) -> bool {
-    what.ends_with(".sst")
+    what.strip_suffix(".sst").is_some_and(is_number)
 }
 
 /// True for a file that says which table files make up the store.
 pub(super) fn is_index(what: &str) -> bool {
-    what == "CURRENT" || what.starts_with("MANIFEST-")
+    what == "CURRENT" || what.strip_prefix("MANIFEST-").is_some_and(is_number)
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }

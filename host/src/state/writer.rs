@@ -40,6 +40,8 @@ struct Inner {
     queue: FreezeQueue,
     /// Sets frozen so far.
     frozen: u64,
+    /// The first barrier of this backend.
+    first: Option<CheckpointId>,
     lineup: Lineup,
     effects: VecDeque<Effect>,
     copied: BTreeMap<SetId, Copies>,
@@ -61,6 +63,7 @@ impl StoreWriter {
         let inner = Inner {
             queue,
             frozen: 0,
+            first: None,
             lineup,
             effects: VecDeque::new(),
             copied: BTreeMap::new(),
@@ -123,6 +126,7 @@ impl StoreWriter {
             return Err(failure);
         }
         if let (Cause::Barrier(checkpoint), Some(done)) = (cause, done) {
+            inner.first.get_or_insert(checkpoint);
             inner.done.insert(checkpoint, done);
         }
         inner.frozen += 1;
@@ -130,7 +134,7 @@ impl StoreWriter {
         Ok(self.shared.tell(&mut inner, Event::Freeze { cause, cells: cells as u64 }))
     }
 
-    /// A set is all copied.
+    /// A set that has cells is all copied. (One that has none was so when it was frozen.)
     pub(super) fn copied(&self, set: SetId, cells: usize, copies: Copies) -> Vec<SetId> {
         let mut inner = self.shared.lock();
         self.shared.bytes.fetch_add(copies.bytes(), Ordering::Relaxed);
@@ -141,6 +145,10 @@ impl StoreWriter {
     /// A completed manifest holds this checkpoint's files.
     pub(super) fn completed(&self, checkpoint: CheckpointId) {
         let mut inner = self.shared.lock();
+        // The checkpoint that was restored from may be reported once more.
+        if inner.first.is_none_or(|first| checkpoint < first) {
+            return;
+        }
         let finish = self.shared.tell(&mut inner, Event::Completed { checkpoint });
         assert!(finish.is_empty(), "a completed checkpoint asks for no copies");
     }
@@ -291,7 +299,8 @@ impl Shared {
 
     /// Sorts the copies, writes the delta file and ingests a link of it.
     fn ingest(&self, set: SetId) -> Result<(), StateError> {
-        let copies = self.lock().copied.remove(&set).expect("a set is ingested once, after its copies were handed over");
+        // A set without cells had nothing to hand over.
+        let copies = self.lock().copied.remove(&set).unwrap_or_default();
         let bytes = copies.bytes();
         let delta = if copies.is_empty() { None } else { Some(self.write_delta(set, copies)?) };
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);

@@ -74,7 +74,8 @@ pub struct TaskParts {
 /// A running subtask.
 pub struct Task {
     parts: TaskParts,
-    aligner: BarrierAligner,
+    /// None for a source: it has nothing to align.
+    aligner: Option<BarrierAligner>,
     /// Channels of each port of node 0 that have not sent EndOfData: (port, count).
     open_channels: Vec<(u32, usize)>,
     /// When the source is to be asked again.
@@ -97,7 +98,7 @@ impl Task {
                 None => open_channels.push((port, 1)),
             }
         }
-        let aligner = BarrierAligner::new(parts.generation, &channels);
+        let aligner = (!channels.is_empty()).then(|| BarrierAligner::new(parts.generation, &channels));
         Task { parts, aligner, open_channels, poll_at: None, paused: false, input_closed: false, blocked: Duration::ZERO }
     }
 
@@ -165,11 +166,7 @@ impl Task {
                         backend.aborted(checkpoint);
                     }
                 }
-                match self.parts.channel_ports.is_empty() {
-                    // A source aligns nothing.
-                    true => Ok(()),
-                    false => self.align(AlignEvent::Abort { checkpoint }),
-                }
+                self.align(AlignEvent::Abort { checkpoint })
             }
             TaskControl::Complete(checkpoint) => {
                 for node in &mut self.parts.nodes {
@@ -216,8 +213,9 @@ impl Task {
 
     /// Asks the aligner and does what it says, in its order.
     fn align(&mut self, event: AlignEvent) -> Result<(), TaskStop> {
+        let Some(aligner) = &mut self.aligner else { return Ok(()) };
         let mut effects = Vec::new();
-        self.aligner.handle(event, &mut effects);
+        aligner.handle(event, &mut effects);
         for effect in effects {
             match effect {
                 AlignEffect::Block(channel) => self.parts.gate.block(channel.0 as usize),

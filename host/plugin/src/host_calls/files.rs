@@ -22,12 +22,9 @@ pub(super) fn link(linker: &mut LinkerInstance<'_, HostState>) -> wasmtime::Resu
     linker.func_wrap("mkdir", |store: StoreContextMut<'_, HostState>, (grant, path): (String, String)| {
         outside_write(store, "mkdir", &grant, |folder| folder.mkdir(&path))
     })?;
-    linker.func_wrap(
-        "rename",
-        |store: StoreContextMut<'_, HostState>, (grant, source, target): (String, String, String)| {
-            outside_write(store, "rename", &grant, |folder| folder.rename(&source, &target))
-        },
-    )?;
+    linker.func_wrap("rename", |store: StoreContextMut<'_, HostState>, (grant, source, target): (String, String, String)| {
+        outside_write(store, "rename", &grant, |folder| folder.rename(&source, &target))
+    })?;
     linker.func_wrap("remove", |store: StoreContextMut<'_, HostState>, (grant, path): (String, String)| {
         outside_write(store, "remove", &grant, |folder| folder.remove(&path))
     })?;

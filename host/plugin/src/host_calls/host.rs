@@ -19,8 +19,8 @@ pub(super) fn link(linker: &mut LinkerInstance<'_, HostState>) -> wasmtime::Resu
 }
 
 fn log(mut store: StoreContextMut<'_, HostState>, (level, message): (WasmStr, WasmStr)) -> wasmtime::Result<()> {
-    let level = parse_level(&level.to_str(&store)?)?;
-    let message = shorten(message.to_str(&store)?);
+    let level = parse_level(&text(&level, &store, "level")?)?;
+    let message = shorten(text(&message, &store, "message")?);
     let state = store.data_mut();
     let now = state.now();
     if level == Level::ERROR {
@@ -34,6 +34,11 @@ fn log(mut store: StoreContextMut<'_, HostState>, (level, message): (WasmStr, Wa
         }
     }
     Ok(())
+}
+
+/// A string of the guest's, which may not be one.
+fn text<'s>(string: &WasmStr, store: &'s StoreContextMut<'_, HostState>, what: &str) -> wasmtime::Result<Cow<'s, str>> {
+    string.to_str(store).map_err(|e| trap(format!("log: the {what} is not UTF-8: {e}")))
 }
 
 /// Says how many lines were dropped, if any.

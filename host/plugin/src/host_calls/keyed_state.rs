@@ -18,10 +18,7 @@ pub(super) fn link(linker: &mut LinkerInstance<'_, HostState>) -> wasmtime::Resu
     linker.func_wrap("delete-many", delete_many)
 }
 
-fn get_many(
-    mut store: StoreContextMut<'_, HostState>,
-    (state, keys): (u32, ColumnLift),
-) -> wasmtime::Result<(CellsAnswer,)> {
+fn get_many(mut store: StoreContextMut<'_, HostState>, (state, keys): (u32, ColumnLift)) -> wasmtime::Result<(CellsAnswer,)> {
     let keys = keys.check()?;
     let budget = store.data().limits.transfer;
     let cells = with_scope(&mut store, |scope| scope.get_many(state, &keys, budget))?;

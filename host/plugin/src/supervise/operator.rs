@@ -118,11 +118,7 @@ impl SupervisedOperator {
     ///
     /// # Panics
     /// As [`OperatorInstance::on_end_keys`].
-    pub fn on_end_keys(
-        &mut self,
-        keys: &[Vec<u8>],
-        mut state: Option<&mut dyn KeyedStateBackend>,
-    ) -> Result<Output, Failure> {
+    pub fn on_end_keys(&mut self, keys: &[Vec<u8>], mut state: Option<&mut dyn KeyedStateBackend>) -> Result<Output, Failure> {
         let retries = self.spec.retries;
         let instance = self.instance().map_err(Failure::Task)?;
         retries.run(|| instance.on_end_keys(keys, lend(&mut state))).map_err(Failure::Task)

@@ -155,6 +155,41 @@ fn memory_stays_in_its_bound_and_evicted_cells_come_back() {
 }
 
 #[test]
+fn the_high_water_mark_freezes_without_a_checkpoint() {
+    let mut rig = Rig::new(Flavor::Tight);
+    let mut backend = rig.open(None);
+    // Half of 40 KiB is 320 cells of 64 bytes.
+    write_range(backend.as_mut(), 0..310, 1);
+    sweep_all(backend.as_mut());
+    write_range(backend.as_mut(), 310..330, 1);
+    write_range(backend.as_mut(), 330..335, 1);
+    sweep_all(backend.as_mut());
+    write_range(backend.as_mut(), 0..10, 2);
+    let snapshot = rig.snapshot(backend.as_mut());
+    assert_eq!(snapshot.deltas.len(), 2, "what was frozen at the mark, and what was written since");
+    let restored = rig.complete(backend.as_mut(), &snapshot);
+    let (ours, theirs) = (dump(backend.as_mut(), &[0]), dump(rig.open(Some(restored)).as_mut(), &[0]));
+    assert_eq!(ours.len(), 335);
+    assert!(ours == theirs);
+}
+
+#[test]
+fn the_files_of_another_backend_are_refused() {
+    let mut rig = Rig::new(Flavor::Memory);
+    let mut backend = rig.open(None);
+    write(backend.as_mut(), 0, &[(b"k", Some(b"v"))]);
+    let of_memory = rig.checkpoint(backend.as_mut());
+    let mut other = Rig::new(Flavor::Rocks);
+    let Err(e) = other.try_open(Some(of_memory)) else { panic!("RocksDB opened a memory snapshot") };
+    assert!(e.to_string().contains("state.mem"), "{e}");
+    let mut backend = other.open(None);
+    write(backend.as_mut(), 0, &[(b"k", Some(b"v"))]);
+    let of_rocks = other.checkpoint(backend.as_mut());
+    let Err(e) = rig.try_open(Some(of_rocks)) else { panic!("the memory backend read a table file") };
+    assert!(e.to_string().contains(".sst"), "{e}");
+}
+
+#[test]
 fn a_full_disk_fails_the_snapshot_and_the_backend_by_name() {
     let mut rig = Rig::new(Flavor::Rocks);
     let mut backend = rig.open(None);
