@@ -59,7 +59,12 @@ enum Phase {
 
 impl StoreWriter {
     /// Starts the thread.
-    pub(super) fn start(store: Arc<RocksStore>, folders: Folders, queue: FreezeQueue, lineup: Lineup) -> Result<Self, StateError> {
+    pub(super) fn start(
+        store: Arc<RocksStore>,
+        folders: Folders,
+        queue: FreezeQueue,
+        lineup: Lineup,
+    ) -> Result<Self, StateError> {
         let inner = Inner {
             queue,
             frozen: 0,
