@@ -231,7 +231,10 @@ impl Shared {
                 | Effect::DeleteLocal { .. } => inner.effects.push_back(effect),
             }
         }
-        self.work.notify_one();
+        // A thread that wakes for nothing may take the processor away from the barrier.
+        if !inner.effects.is_empty() {
+            self.work.notify_one();
+        }
         finish
     }
 
