@@ -348,12 +348,13 @@ impl JobRun {
             origin: self.origin,
             connector_of: &move |spec| connectors(spec),
         };
-        let commits = match recovery.run(&events, &mut inbox).await {
+        let commits = match recovery.run(&events, &mut inbox, stop).await {
             Ok((commits, notices)) => {
                 notices.into_iter().for_each(|notice| (self.listener)(JobEvent::Notice(notice)));
                 commits
             }
             Err(RecoveryError::Lost(transactions)) => return Err(Box::new(JobOutcome::CommitLost { transactions })),
+            Err(RecoveryError::Stopped) => return Ok(Ok(JobOutcome::Stopped { resumes_from: start })),
             Err(RecoveryError::Failed(message)) => {
                 return Ok(Err(TaskFailure { place: "recovery".into(), message, remedy: Remedy::Restart }));
             }
