@@ -193,8 +193,8 @@ impl OutsideRecovery<'_> {
     }
 }
 
-/// Splits of each source as the attempt begins: the checkpoint's, or a fresh enumeration.
-pub fn splits_of(parts: &JobParts, manifest: Option<&Manifest>) -> Result<Vec<Vec<SplitState>>, ConnectorError> {
+/// Splits of each source as the attempt begins: the checkpoint's, or a fresh enumeration. An error comes with its place.
+pub fn splits_of(parts: &JobParts, manifest: Option<&Manifest>) -> Result<Vec<Vec<SplitState>>, (String, ConnectorError)> {
     let stored = |name: &str| manifest.and_then(|manifest| manifest.sources.get(name));
     parts
         .graph
@@ -203,7 +203,7 @@ pub fn splits_of(parts: &JobParts, manifest: Option<&Manifest>) -> Result<Vec<Ve
         .zip(&parts.sources)
         .map(|(spec, connector)| match stored(&spec.name) {
             Some(source) => Ok(source.splits.clone()),
-            None => connector.enumerate(),
+            None => connector.enumerate().map_err(|error| (format!("source {}", spec.name), error)),
         })
         .collect()
 }
