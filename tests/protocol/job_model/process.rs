@@ -318,7 +318,6 @@ impl Process {
             }
             // The publisher resolves by itself; retention is a step of its own.
             CoordEffect::Acknowledged { .. }
-            | CoordEffect::ResolvePublish { .. }
             | CoordEffect::NotifyComplete { .. }
             | CoordEffect::Subsume { .. }
             | CoordEffect::ReleaseFiles { .. } => {}
