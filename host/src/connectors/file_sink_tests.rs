@@ -90,6 +90,7 @@ fn it_keeps_every_promise_of_a_sink() {
             }),
             take_away: Some(Box::new(move || parts(&taken).iter().for_each(|name| fs::remove_file(taken.join(name)).expect("remove")))),
             leftovers: Box::new(move || tree(&left).into_iter().filter(|name| !name.starts_with(PART)).collect()),
+            tells_output: true,
             guard: Box::new(folder),
         }
     };
@@ -258,6 +259,18 @@ fn what_is_not_committed_is_not_forgotten() {
 }
 
 #[test]
+fn a_finished_job_sweeps_markers_that_nobody_forgot() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let what = [prepared(folder.path(), 1, &["a"])];
+    assert_eq!(committer(folder.path(), 1).commit(&what), [CommitAnswer::Committed]);
+    committer(folder.path(), 1).close(false).expect("closed");
+    assert_eq!(committer(folder.path(), 1).commit(&what), [CommitAnswer::AlreadyCommitted], "a stop keeps the marker");
+    fs::write(folder.path().join(".weir-staging/probe-x"), "").expect("what a killed start leaves");
+    committer(folder.path(), 1).close(true).expect("closed");
+    assert_eq!(tree(folder.path()), ["part-0-1-1"]);
+}
+
+#[test]
 fn a_used_identity_is_refused() {
     let folder = tempfile::tempdir().expect("temporary folder");
     prepared(folder.path(), 1, &["a"]);
@@ -345,6 +358,6 @@ fn a_full_disk_is_said_and_nothing_is_visible() {
     let mut committer = committer(&path, 2);
     assert_eq!(committer.commit(&small), [CommitAnswer::Committed]);
     assert_eq!(committer.abort(&[id(2)]), [AbortAnswer::Aborted]);
-    let again = prepared(&path, 3, &["after"]);
-    assert_eq!(committer.commit(&[again]), [CommitAnswer::Committed]);
+    let staged = connector(&path).staging.staged(&id(2));
+    assert!(!staged.exists(), "what it filled is given back");
 }

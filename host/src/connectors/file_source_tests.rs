@@ -170,6 +170,21 @@ fn lines_of_all_lengths_have_exact_positions() {
 }
 
 #[test]
+fn a_resume_right_after_a_refill_of_the_buffer_finds_its_tail() {
+    // Lines of 10 bytes; each buffer of 256 KiB ends inside one.
+    let content = long_content().repeat(6);
+    for name in ["f", "f.gz"] {
+        let folder = folder_with(name, &content);
+        let connector = connector(folder.path(), "f*", FileFormat::Lines, false);
+        for cut in (26_205..26_225).chain(51_990..52_010).chain(52_420..52_435) {
+            let mut source = open(&connector, read_some(&connector, cut)).expect("opened");
+            let rows = next(&mut *source, WIDE).expect("the tail is the same").expect("more");
+            assert_eq!((rows[0].1, rows.len()), (10 * cut as u64, 1000), "{name}");
+        }
+    }
+}
+
+#[test]
 fn random_contents_match_the_scan() {
     let mut seed = 1u64;
     for case in 0..300 {
