@@ -36,7 +36,7 @@ fn describe(args: &JobArgs, runtime: &dyn Runtime) -> Result<Description, Vec<Pr
 }
 
 fn render(description: &Description, file: &str) -> Vec<String> {
-    let mut lines = vec![format!("# {file} with every default filled in. It is right, and can run.")];
+    let mut lines = vec![format!("# {file}, with every default filled in: no problem was found.")];
     settings(&description.settings, &mut lines);
     let mut part = |title: &str, entries: Vec<String>| {
         if !entries.is_empty() {

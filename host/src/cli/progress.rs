@@ -9,6 +9,9 @@ use weir_protocol::CheckpointId;
 /// Time between two log lines.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Columns of a stage's name at most.
+const NAME_WIDTH: usize = 30;
+
 /// How figures are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Display {
@@ -65,7 +68,7 @@ impl Reporter {
             JobEvent::Restarting { failures, attempts, delay, why } => {
                 let (place, next) = (&why.place, &why.next);
                 tracing::warn!("failure {failures} of at most {attempts}: {place}: {}; {next}", why.why);
-                tracing::warn!("restarting from the last completed checkpoint in {delay:?}");
+                tracing::warn!("restarting from the last completed checkpoint in {:.1} s", delay.as_secs_f64());
             }
             JobEvent::Suspending => tracing::info!("taking the final checkpoint"),
             JobEvent::Notice(text) => tracing::warn!("{text}"),
@@ -102,22 +105,39 @@ impl Reporter {
     }
 }
 
-/// One line a stage, in columns, and one for the checkpoint.
+/// A header, one line a stage, and one for the checkpoint. Eighty columns hold them.
 fn live_lines(before: Option<&Progress>, now: &Progress, colours: bool) -> Vec<String> {
-    let width = now.stages.iter().map(|stage| stage.name.chars().count()).max().unwrap_or(0);
-    let mut lines: Vec<String> = now
-        .stages
-        .iter()
-        .enumerate()
-        .map(|(index, stage)| {
-            let rate = rate(before, now, index);
-            let name = paint(&format!("{:width$}", stage.name), "1", colours);
-            let backlog = size(stage.backlog_bytes);
-            format!("{name} ×{:<3} {:>10}/s  backlog {backlog:>9}  {}", stage.subtasks, count(rate), shares(stage, colours))
-        })
-        .collect();
+    let names: Vec<String> = now.stages.iter().map(|stage| shortened(&stage.name)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let header = format!("{:width$} {:>5} {:>9} {:>10} {:>6} {:>14}", "", "", "records/s", "backlog", "busy", "backpressured");
+    let mut lines = vec![paint(&header, "2", colours)];
+    for (index, (stage, name)) in now.stages.iter().zip(&names).enumerate() {
+        let (rate, backlog) = (count(rate(before, now, index)), size(stage.backlog_bytes));
+        let subtasks = format!("×{}", stage.subtasks);
+        let blocked = format!("{:>12} %", percent(stage.backpressured));
+        // What is backpressured is not the culprit, but shows where to look: downstream.
+        let blocked = if percent(stage.backpressured) >= 50 { paint(&blocked, "33", colours) } else { blocked };
+        let name = paint(&format!("{name:width$}"), "1", colours);
+        lines.push(format!("{name} {subtasks:>5} {rate:>9} {backlog:>10} {:>4} % {blocked}", percent(stage.busy)));
+    }
     lines.push(checkpoint_line(now.checkpoint.as_ref(), now.committed));
     lines
+}
+
+/// A stage's name, cut in the middle of the chain: its ends tell most.
+fn shortened(name: &str) -> String {
+    let nodes: Vec<&str> = name.split(" → ").collect();
+    match nodes[..] {
+        [first, .., last] if name.chars().count() > NAME_WIDTH => cut(&format!("{first} → … → {last}")),
+        _ => cut(name),
+    }
+}
+
+fn cut(name: &str) -> String {
+    if name.chars().count() <= NAME_WIDTH {
+        return name.to_owned();
+    }
+    name.chars().take(NAME_WIDTH - 1).chain(['…']).collect()
 }
 
 /// Everything in one line, with mean rates since the run began.
@@ -127,17 +147,13 @@ fn log_line(now: &Progress) -> String {
         .stages
         .iter()
         .map(|stage| {
-            let mean = stage_records(stage) as f64 / seconds;
-            let (records, backlog) = (stage_records(stage), size(stage.backlog_bytes));
-            format!("{}: {records} records, {}/s, backlog {backlog}, {}", stage.name, count(mean), shares(stage, false))
+            let (records, mean, backlog) = (stage.records_in, stage.records_in as f64 / seconds, size(stage.backlog_bytes));
+            let (busy, blocked) = (percent(stage.busy), percent(stage.backpressured));
+            let name = &stage.name;
+            format!("{name}: {records} records, {}/s, backlog {backlog}, busy {busy} %, backpressured {blocked} %", count(mean))
         })
         .collect();
     format!("{} | {}", stages.join(" | "), checkpoint_line(now.checkpoint.as_ref(), now.committed))
-}
-
-/// A source takes nothing in but what it reads; every stage's figure is what its root took in.
-fn stage_records(stage: &StageProgress) -> u64 {
-    stage.records_in
 }
 
 /// Records per second of a stage since the figures before; since the beginning if there are none or the stages changed.
@@ -150,13 +166,8 @@ fn rate(before: Option<&Progress>, now: &Progress, stage: usize) -> f64 {
     if seconds <= 0.0 { 0.0 } else { records.saturating_sub(old_records) as f64 / seconds }
 }
 
-fn shares(stage: &StageProgress, colours: bool) -> String {
-    let percent = |share: f32| (share.clamp(0.0, 1.0) * 100.0).round() as u32;
-    let (busy, blocked) = (percent(stage.busy), percent(stage.backpressured));
-    let blocked_text = format!("backpressured {blocked:>3} %");
-    // What is backpressured is not the culprit, but shows where to look: downstream.
-    let blocked_text = if blocked >= 50 { paint(&blocked_text, "33", colours) } else { blocked_text };
-    format!("busy {busy:>3} %  {blocked_text}")
+fn percent(share: f32) -> u32 {
+    (share.clamp(0.0, 1.0) * 100.0).round() as u32
 }
 
 fn checkpoint_line(checkpoint: Option<&CheckpointProgress>, committed: Option<CheckpointId>) -> String {
@@ -236,14 +247,31 @@ mod tests {
         assert_eq!(
             live_lines(Some(&before), &now, false),
             [
-                "in → parse ×2       50.0 k/s  backlog   1.5 KiB  busy  25 %  backpressured  75 %",
-                "stats      ×2       25.0 k/s  backlog   1.5 KiB  busy  25 %  backpressured  75 %",
+                "                 records/s    backlog   busy  backpressured",
+                "in → parse    ×2    50.0 k    1.5 KiB   25 %           75 %",
+                "stats         ×2    25.0 k    1.5 KiB   25 %           75 %",
                 "checkpoint 3-17 in 12 ms, 3.0 MiB new of 1.0 GiB; committed up to 3-16",
             ]
         );
         let coloured = live_lines(Some(&before), &now, true);
-        assert!(coloured[0].starts_with("\u{1b}[1min → parse\u{1b}[0m"), "{}", coloured[0]);
-        assert!(coloured[0].contains("\u{1b}[33mbackpressured  75 %\u{1b}[0m"), "{}", coloured[0]);
+        assert!(coloured[1].starts_with("\u{1b}[1min → parse\u{1b}[0m"), "{}", coloured[1]);
+        assert!(coloured[1].ends_with("\u{1b}[33m          75 %\u{1b}[0m"), "{:?}", coloured[1]);
+    }
+
+    #[test]
+    fn eighty_columns_hold_a_long_chain() {
+        for (name, want) in [
+            ("flights → parse → rejected-out", "flights → parse → rejected-out"),
+            ("flights → parse → enrich → rejected-out", "flights → … → rejected-out"),
+            ("a-source-of-many-letters → a-sink-of-many-letters", "a-source-of-many-letters → … …"),
+            (&"x".repeat(40), "xxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"),
+        ] {
+            assert_eq!(shortened(name), want);
+            let now = Progress { stages: vec![stage(name, 12_345_678)], ..progress(1_000, 0) };
+            for line in live_lines(None, &now, false) {
+                assert!(line.chars().count() <= 80, "{line}");
+            }
+        }
     }
 
     #[test]
@@ -265,8 +293,8 @@ mod tests {
         assert_eq!(logged, [0, 10, 20, 30]);
         assert_eq!(
             log_line(&progress(10_000, 5)),
-            "in → parse: 5 records, 0.5/s, backlog 1.5 KiB, busy  25 %  backpressured  75 % | \
-             stats: 2 records, 0.2/s, backlog 1.5 KiB, busy  25 %  backpressured  75 % | \
+            "in → parse: 5 records, 0.5/s, backlog 1.5 KiB, busy 25 %, backpressured 75 % | \
+             stats: 2 records, 0.2/s, backlog 1.5 KiB, busy 25 %, backpressured 75 % | \
              checkpoint 3-17 in 12 ms, 3.0 MiB new of 1.0 GiB; committed up to 3-16"
         );
         assert_eq!(checkpoint_line(None, None), "no checkpoint yet; nothing committed yet");
