@@ -1,6 +1,6 @@
 //! Damage to what a checkpoint needs is found before a record is read, and named with an older checkpoint that helps out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use weir_tests::flights::{FlightsCase, FlightsOptions, collect_names};
@@ -42,6 +42,13 @@ fn crashed() -> (FlightsCase, Vec<Stored>) {
     let stored = checkpoints(&case);
     assert!(stored.len() >= 2, "only {} checkpoints are there", stored.len());
     (case, stored)
+}
+
+/// Committed files with their content. What is staged may be given up at every start.
+fn committed(case: &FlightsCase) -> BTreeMap<String, Vec<u8>> {
+    let mut files = picture(&case.scratch.path("out"));
+    files.retain(|name, _| !name.contains(".weir-staging"));
+    files
 }
 
 /// A state file that the newest checkpoint needs and the one before does not.
@@ -94,7 +101,7 @@ impl Drop for Damaged {
 #[test]
 fn a_damaged_state_file_is_named_with_an_older_checkpoint_and_its_repair_goes_on() {
     let (case, stored) = crashed();
-    let out = picture(&case.scratch.path("out"));
+    let out = committed(&case);
     let file = only_in_newest(&stored);
     let from_older = format!("--from {}", stored[1].id);
     let damages: [(Damage, &str); 4] =
@@ -103,7 +110,7 @@ fn a_damaged_state_file_is_named_with_an_older_checkpoint_and_its_repair_goes_on
         let _damaged = Damaged::new(case.storage().join("shared").join(file), damage);
         let refused = case.run(&[], &[]).expect_code(4);
         refused.expect_text(&[&format!("checkpoint {} of job 'flights' can't be restored", stored[0].id), file, said, &from_older]);
-        assert!(picture(&case.scratch.path("out")) == out, "{said}: output was changed");
+        assert!(committed(&case) == out, "{said}: output was changed");
     }
     // Nothing was thrown away meanwhile.
     case.run(&[], &[]).expect_code(0);
@@ -157,14 +164,14 @@ fn an_older_checkpoint_goes_on_without_the_damaged_state_file() {
 fn a_damaged_newest_manifest_is_named_with_an_older_checkpoint() {
     let (case, stored) = crashed();
     let (path, older) = (case.storage().join("log").join(&stored[0].slot), &stored[1].id);
-    let before = picture(&case.scratch.path("out"));
+    let before = committed(&case);
     for damage in [flip_a_byte as Damage, CUT, EMPTY] {
         let _damaged = Damaged::new(path.clone(), damage);
         let slots = files_below(&case.storage().join("log"));
         let refused = case.run(&[], &[]).expect_code(4);
         refused.expect_text(&[&stored[0].slot, "can't be read", &format!("--from {older}")]);
         assert_eq!(files_below(&case.storage().join("log")), slots, "a refused start has claimed the job");
-        assert!(picture(&case.scratch.path("out")) == before, "output was changed");
+        assert!(committed(&case) == before, "output was changed");
     }
     case.run(&[], &[]).expect_code(0);
     case.judge().unwrap();

@@ -53,12 +53,12 @@ fn between_runs(how: impl FnOnce(&Path), said: &[&str]) {
 
 #[test]
 fn one_that_vanishes_between_runs() {
-    between_runs(remove, &["source flights", "is gone", "Put it back"]);
+    between_runs(remove, &["flights → parse", "is gone", "Put it back"]);
 }
 
 #[test]
 fn one_that_is_cut_between_runs() {
-    between_runs(cut_in_half, &["source flights", "changed", "at the first start", "put the old file back"]);
+    between_runs(cut_in_half, &["flights → parse", "changed", "at the first start", "put the old file back"]);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn one_that_is_replaced_between_runs() {
             let text = fs::read_to_string(path).expect("a source file is text");
             fs::write(path, text.replacen("UA", "XX", 1)).expect("it can be written");
         },
-        &["source flights", "changed", "its first bytes are not those", "put the old file back"],
+        &["flights → parse", "changed", "its first bytes are not those", "put the old file back"],
     );
 }
 
