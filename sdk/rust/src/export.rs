@@ -106,15 +106,11 @@ macro_rules! __refuse_forgotten_end {
                 const IMPLEMENTED: bool = false;
             }
             impl<T: ?Sized> Absent for T {}
-            #[allow(dead_code, reason = "the constants of one of them are not looked at")]
             struct Stateless<T: ?Sized>(core::marker::PhantomData<T>);
-            #[allow(dead_code, reason = "the constants of one of them are not looked at")]
             struct Keyed<T: ?Sized>(core::marker::PhantomData<T>);
-            #[allow(dead_code, reason = "that it is not there is what is asked for")]
             impl<T: ?Sized + $crate::EndOfInput> Stateless<T> {
                 const IMPLEMENTED: bool = true;
             }
-            #[allow(dead_code, reason = "that it is not there is what is asked for")]
             impl<T: ?Sized + $crate::EndOfKeyedInput> Keyed<T> {
                 const IMPLEMENTED: bool = true;
             }
