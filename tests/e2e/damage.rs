@@ -104,12 +104,21 @@ fn a_damaged_state_file_is_named_with_an_older_checkpoint_and_its_repair_goes_on
     let out = committed(&case);
     let file = only_in_newest(&stored);
     let from_older = format!("--from {}", stored[1].id);
-    let damages: [(Damage, &str); 4] =
-        [(flip_a_byte, "is damaged"), (CUT, "is damaged"), (EMPTY, "is damaged"), (GONE, "is missing from the checkpoint storage")];
+    let damages: [(Damage, &str); 4] = [
+        (flip_a_byte, "is damaged"),
+        (CUT, "is damaged"),
+        (EMPTY, "is damaged"),
+        (GONE, "is missing from the checkpoint storage"),
+    ];
     for (damage, said) in damages {
         let _damaged = Damaged::new(case.storage().join("shared").join(file), damage);
         let refused = case.run(&[], &[]).expect_code(4);
-        refused.expect_text(&[&format!("checkpoint {} of job 'flights' can't be restored", stored[0].id), file, said, &from_older]);
+        refused.expect_text(&[
+            &format!("checkpoint {} of job 'flights' can't be restored", stored[0].id),
+            file,
+            said,
+            &from_older,
+        ]);
         assert!(committed(&case) == out, "{said}: output was changed");
     }
     // Nothing was thrown away meanwhile.

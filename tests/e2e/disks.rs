@@ -97,7 +97,11 @@ fn full_data_folder(point: &str) {
     {
         // The failed run has tidied up behind itself. A start without a byte of room is refused as clearly.
         let _filler = disk.fill();
-        case.run(&[], &[]).expect_code(2).expect_text(&["No space left on device", &disk.folder.to_string_lossy(), "free space there"]);
+        case.run(&[], &[]).expect_code(2).expect_text(&[
+            "No space left on device",
+            &disk.folder.to_string_lossy(),
+            "free space there",
+        ]);
     }
     go_on(&case);
     case.expect_clean();
@@ -148,7 +152,10 @@ fn no_room_when_output_is_prepared() {
 
 #[test]
 fn a_full_disk_is_borne_by_the_restart_policy() {
-    let options = FlightsOptions { restart: "[restart]\nstrategy = \"fixed\"\ndelay = \"100ms\"\nattempts = 100", ..FlightsOptions::default() };
+    let options = FlightsOptions {
+        restart: "[restart]\nstrategy = \"fixed\"\ndelay = \"100ms\"\nattempts = 100",
+        ..FlightsOptions::default()
+    };
     let case = FlightsCase::new(options);
     let Some(disk) = Mount::new(case.scratch.path("out/stats"), ROOM) else { return };
     let mut running = case.start(&[], &[("WEIR_STOP_AT", "committed:2")]);
@@ -179,7 +186,10 @@ fn a_staging_folder_on_another_disk_is_refused() {
         let Some(_disk) = Mount::new(staging.clone(), 1) else { return };
         let said = ["sink stats-out", &staging.to_string_lossy(), "different file systems", "unmount it", "nothing was started"];
         case.run(&[], &[]).expect_code(2).expect_text(&said);
-        assert!(!case.storage().join("log").exists() || fs::read_dir(case.storage().join("log")).is_ok_and(|mut log| log.next().is_none()));
+        assert!(
+            !case.storage().join("log").exists()
+                || fs::read_dir(case.storage().join("log")).is_ok_and(|mut log| log.next().is_none())
+        );
     }
     go_on(&case);
     case.expect_clean();

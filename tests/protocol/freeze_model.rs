@@ -42,8 +42,6 @@ impl Freeze {
     }
 }
 
-
-
 impl Model for Freeze {
     type State = Backend;
     type Action = Step;
@@ -84,7 +82,12 @@ impl Model for Freeze {
 #[track_caller]
 fn check(name: &str, model: Freeze) {
     let checker = model.checker().threads(2).spawn_bfs().join();
-    println!("{name}: {} states ({} reached), depth {}", checker.unique_state_count(), checker.state_count(), checker.max_depth());
+    println!(
+        "{name}: {} states ({} reached), depth {}",
+        checker.unique_state_count(),
+        checker.state_count(),
+        checker.max_depth()
+    );
     assert!(checker.is_done(), "not every state was visited");
     checker.assert_properties();
 }

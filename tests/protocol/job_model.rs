@@ -211,7 +211,9 @@ impl Config {
             Step::Tick(index) => Arc::make_mut(&mut processes[index]).tick(self, world),
             Step::TimePasses => world.time += 1,
             Step::Expire(id) => world.expire(&id),
-            Step::Acknowledge(index, checkpoint, writer) => Arc::make_mut(&mut processes[index]).acknowledge(self, world, checkpoint, writer),
+            Step::Acknowledge(index, checkpoint, writer) => {
+                Arc::make_mut(&mut processes[index]).acknowledge(self, world, checkpoint, writer)
+            }
             Step::AcknowledgeTwice(index, checkpoint, writer) => {
                 Arc::make_mut(&mut processes[index]).acknowledge(self, world, checkpoint, writer);
                 Arc::make_mut(&mut processes[index]).acknowledge(self, world, checkpoint, writer);

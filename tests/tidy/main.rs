@@ -21,8 +21,10 @@ fn rust_files() -> Vec<SourceFile> {
 }
 
 fn collect(root: &Path, folder: &Path, files: &mut Vec<SourceFile>) {
-    let mut entries: Vec<PathBuf> =
-        std::fs::read_dir(folder).expect("a folder of the repository can be read").map(|entry| entry.expect("readable").path()).collect();
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("a folder of the repository can be read")
+        .map(|entry| entry.expect("readable").path())
+        .collect();
     entries.sort();
     for path in entries {
         let name = path.file_name().expect("an entry has a name").to_string_lossy().into_owned();
@@ -78,7 +80,9 @@ fn rocksdb_is_named_in_one_file_only() {
 
 #[test]
 fn clocks_are_read_in_one_file_only() {
-    let allowed = |path: &str| path == "host/src/clock.rs" || path == "host/plugin/src/clock.rs" || is_test(path) || path.starts_with("guests/");
+    let allowed = |path: &str| {
+        path == "host/src/clock.rs" || path == "host/plugin/src/clock.rs" || is_test(path) || path.starts_with("guests/")
+    };
     only_in("Instant::now", allowed, "is read in host/src/clock.rs");
     only_in("SystemTime::now", allowed, "is read in host/src/clock.rs");
 }
@@ -86,10 +90,7 @@ fn clocks_are_read_in_one_file_only() {
 #[test]
 fn only_the_command_line_prints_and_exits() {
     let allowed = |path: &str| {
-        path.starts_with("host/src/cli/")
-            || path == "host/src/main.rs"
-            || path == "sdk/componentize/src/main.rs"
-            || is_test(path)
+        path.starts_with("host/src/cli/") || path == "host/src/main.rs" || path == "sdk/componentize/src/main.rs" || is_test(path)
     };
     for word in ["println!(", "eprintln!(", "print!(", "eprint!(", "process::exit", "dbg!("] {
         only_in(word, allowed, "belongs to host/src/cli");
@@ -99,7 +100,21 @@ fn only_the_command_line_prints_and_exits() {
 #[test]
 fn the_protocol_is_pure() {
     let pure = |path: &str| !path.starts_with("host/protocol/");
-    for word in ["std::fs", "std::net", "std::thread", "std::time::Instant", "SystemTime", "std::env", "std::process", "std::io", "tokio", "HashMap", "RefCell", "Mutex", "Atomic"] {
+    for word in [
+        "std::fs",
+        "std::net",
+        "std::thread",
+        "std::time::Instant",
+        "SystemTime",
+        "std::env",
+        "std::process",
+        "std::io",
+        "tokio",
+        "HashMap",
+        "RefCell",
+        "Mutex",
+        "Atomic",
+    ] {
         only_in(word, pure, "has no place in a pure machine");
     }
     let manifest = std::fs::read_to_string(repository().join("host/protocol/Cargo.toml")).expect("readable");
@@ -115,7 +130,10 @@ fn folders_import_only_what_the_house_allows() {
     let rules: &[(&str, &[&str])] = &[
         ("host/src/graph/", &["crate::task", "crate::coordinator", "crate::cli", "crate::state", "crate::channel"]),
         ("host/src/channel/", &["crate::task", "crate::coordinator", "crate::cli", "crate::state", "crate::store"]),
-        ("host/src/state/", &["crate::task", "crate::coordinator", "crate::cli", "crate::channel", "crate::store", "crate::connectors"]),
+        (
+            "host/src/state/",
+            &["crate::task", "crate::coordinator", "crate::cli", "crate::channel", "crate::store", "crate::connectors"],
+        ),
         ("host/src/store/", &["crate::task", "crate::coordinator", "crate::cli", "crate::state", "crate::channel"]),
         ("host/src/task/", &["crate::coordinator", "crate::cli", "crate::store"]),
         ("host/src/coordinator/", &["RecordBatch", "crate::cli"]),

@@ -124,10 +124,7 @@ mod tests {
         harness.send(FLIGHTS, &[("c", "flight 4", 8), ("a", "flight 5", 9)]).unwrap();
         let matched = harness.take_main();
         assert_eq!(matched.iter().map(|record| record.time).collect::<Vec<_>>(), [5, 7, 8, 9]);
-        assert_eq!(
-            texts(matched),
-            ["flight 1,39.02,10.357", "flight 3,39.02,10.357", "flight 4,NA,NA", "flight 5,39.02,10.357"]
-        );
+        assert_eq!(texts(matched), ["flight 1,39.02,10.357", "flight 3,39.02,10.357", "flight 4,NA,NA", "flight 5,39.02,10.357"]);
         harness.end().unwrap();
         assert_eq!(texts(harness.take_side("unmatched")), ["flight 2"]);
         assert_eq!(harness.take_main(), []);

@@ -17,7 +17,5 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
-pub use events::{
-    Cause, Effect, Event, FileId, FreezePolicy, LocalFile, SetId, SnapshotEntry, SnapshotList,
-};
+pub use events::{Cause, Effect, Event, FileId, FreezePolicy, LocalFile, SetId, SnapshotEntry, SnapshotList};
 pub use queue::FreezeQueue;

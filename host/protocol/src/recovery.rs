@@ -164,11 +164,9 @@ pub fn plan(log: &LogView, ask: &Ask, up_to: Generation) -> Verdict {
 
 fn effective(log: &LogView, ask: &Ask) -> Effective {
     match (ask.start, log.start_in_force()) {
-        (Start::Newest, Some(standing)) => Effective {
-            start: standing.start,
-            allow_duplicates: standing.allow_duplicates,
-            accepted_below: Some(standing.slot),
-        },
+        (Start::Newest, Some(standing)) => {
+            Effective { start: standing.start, allow_duplicates: standing.allow_duplicates, accepted_below: Some(standing.slot) }
+        }
         (Start::Newest, None) => {
             Effective { start: Start::Newest, allow_duplicates: ask.allow_duplicates, accepted_below: Some(Slot(0)) }
         }

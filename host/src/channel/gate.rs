@@ -95,7 +95,14 @@ impl<C> Clone for GateControl<C> {
 pub fn input_gate<C>(channels: usize) -> (InputGate<C>, Vec<ChannelWriter<C>>, GateControl<C>) {
     let queues = (0..channels).map(|_| Queue { elements: VecDeque::new(), bytes: 0, blocked: false }).collect();
     let shared = Arc::new(Shared {
-        state: Mutex::new(State { queues, turn: 0, controls: VecDeque::new(), cancelled: false, reader_sleeps: false, writers_sleeping: 0 }),
+        state: Mutex::new(State {
+            queues,
+            turn: 0,
+            controls: VecDeque::new(),
+            cancelled: false,
+            reader_sleeps: false,
+            writers_sleeping: 0,
+        }),
         readable: Condvar::new(),
         writable: Condvar::new(),
     });
@@ -106,7 +113,9 @@ pub fn input_gate<C>(channels: usize) -> (InputGate<C>, Vec<ChannelWriter<C>>, G
 fn weight(element: &StreamElement) -> usize {
     match element {
         StreamElement::Batch(batch) => batch.records.size_bytes() + ELEMENT_BYTES,
-        StreamElement::Barrier(_) | StreamElement::Cancel(_) | StreamElement::EndOfData | StreamElement::EndOfInput => ELEMENT_BYTES,
+        StreamElement::Barrier(_) | StreamElement::Cancel(_) | StreamElement::EndOfData | StreamElement::EndOfInput => {
+            ELEMENT_BYTES
+        }
     }
 }
 
@@ -213,11 +222,8 @@ impl<C> ChannelWriter<C> {
             state = self.shared.lock();
             if !more && !state.cancelled && state.queues[self.channel].bytes >= CHANNEL_BYTES {
                 state.writers_sleeping += 1;
-                let (guard, _) = self
-                    .shared
-                    .writable
-                    .wait_timeout(state, BLOCKED_SLICE)
-                    .unwrap_or_else(|poisoned| poisoned.into_inner());
+                let (guard, _) =
+                    self.shared.writable.wait_timeout(state, BLOCKED_SLICE).unwrap_or_else(|poisoned| poisoned.into_inner());
                 state = guard;
                 state.writers_sleeping -= 1;
             }

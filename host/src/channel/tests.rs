@@ -119,8 +119,11 @@ fn a_key_goes_to_the_owner_of_its_group() {
     let names: Vec<String> = (0..100).map(|i| format!("key-{i}")).collect();
     let keys: Vec<&str> = names.iter().map(String::as_str).collect();
     for (reader, got) in spread(Partition::Key, 3, &[&keys]).into_iter().enumerate() {
-        let owned: Vec<&str> =
-            keys.iter().copied().filter(|key| subtask_of_group(key_group(key_hash(key.as_bytes())), 3) == reader as u32).collect();
+        let owned: Vec<&str> = keys
+            .iter()
+            .copied()
+            .filter(|key| subtask_of_group(key_group(key_hash(key.as_bytes())), 3) == reader as u32)
+            .collect();
         assert_eq!(got, owned, "reader {reader}, in order");
     }
 }

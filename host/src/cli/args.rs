@@ -170,7 +170,8 @@ impl ShowArgs {
 }
 
 /// Commands that a later version will know.
-pub(super) const LATER_COMMANDS: &[&str] = &["new", "build", "test", "serve", "submit", "list", "stop", "savepoint", "swap", "txn", "drill"];
+pub(super) const LATER_COMMANDS: &[&str] =
+    &["new", "build", "test", "serve", "submit", "list", "stop", "savepoint", "swap", "txn", "drill"];
 
 /// Commands of this version.
 pub(super) const COMMANDS: &[&str] = &["run", "check", "checkpoint", "help"];

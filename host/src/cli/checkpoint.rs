@@ -18,8 +18,8 @@ use std::future::Future;
 use std::path::PathBuf;
 use weir_protocol::Lineage;
 use weir_protocol::log::ClaimFacts;
-use weir_protocol::log::claimant::ClaimRequest;
 use weir_protocol::log::Start;
+use weir_protocol::log::claimant::ClaimRequest;
 use weir_protocol::recovery::{Ask, Purpose};
 
 /// Lists the completed checkpoints.
@@ -90,7 +90,8 @@ fn open(args: &JobArgs) -> Result<Stored, Problem> {
 /// Waits for a question to the storage.
 fn wait<T, E: std::fmt::Display>(question: impl Future<Output = Result<T, E>>) -> Result<T, Problem> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Problem::new("this machine", error.to_string(), "raise the limit on threads or open files"))?;
+    let runtime =
+        runtime.map_err(|error| Problem::new("this machine", error.to_string(), "raise the limit on threads or open files"))?;
     runtime.block_on(question).map_err(|error| Problem::new("checkpoint storage", error.to_string(), ""))
 }
 
@@ -140,12 +141,20 @@ fn render_list(list: &CheckpointList) -> Vec<String> {
             marks.push("final");
         }
         let (age, state, new) = (age(row.age_ms), size(row.bytes), size(row.new_bytes));
-        let line = format!("{:<10} {age:>12} {state:>11} {new:>11} {:>6} {:>13}  {}", row.id, row.files, row.committables, marks.join(", "));
+        let line = format!(
+            "{:<10} {age:>12} {state:>11} {new:>11} {:>6} {:>13}  {}",
+            row.id,
+            row.files,
+            row.committables,
+            marks.join(", ")
+        );
         lines.push(line.trim_end().to_owned());
     }
     match (&list.finished, &list.claim) {
         (Some(id), _) => lines.push(format!("the job has finished, with checkpoint {id}")),
-        (None, Some(claim)) => lines.push(format!("last started as generation {} of lineage {}", claim.generation, claim.lineage)),
+        (None, Some(claim)) => {
+            lines.push(format!("last started as generation {} of lineage {}", claim.generation, claim.lineage))
+        }
         (None, None) => lines.push("the job was never started".to_owned()),
     }
     lines.extend(list.unreadable.iter().map(|entry| format!("unreadable: {}", entry.why)));
@@ -196,7 +205,12 @@ fn render_fsck(report: &FsckReport) -> Vec<String> {
         report.referenced_files
     )];
     lines.extend(report.unreadable.iter().map(|entry| format!("unreadable: {}", entry.why)));
-    lines.extend(report.damaged.iter().map(|damage| format!("damaged: {}: {}; needed by {}", damage.file, damage.why, damage.checkpoints.join(", "))));
+    lines.extend(
+        report
+            .damaged
+            .iter()
+            .map(|damage| format!("damaged: {}: {}; needed by {}", damage.file, damage.why, damage.checkpoints.join(", "))),
+    );
     lines.extend(report.orphans.iter().map(|file| format!("not referred to: {file}")));
     lines.extend(report.foreign.iter().map(|file| format!("not ours, left alone: {file}")));
     if report.temporaries > 0 {
@@ -240,7 +254,9 @@ mod tests {
 
     #[test]
     fn ages_have_two_units() {
-        for (ms, want) in [(0, "0.0 s"), (12_345, "12.3 s"), (61_000, "1 min 1 s"), (3_661_000, "1 h 1 min"), (90_000_000, "1 d 1 h")] {
+        for (ms, want) in
+            [(0, "0.0 s"), (12_345, "12.3 s"), (61_000, "1 min 1 s"), (3_661_000, "1 h 1 min"), (90_000_000, "1 d 1 h")]
+        {
             assert_eq!(age(ms), want);
         }
     }

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 pub(super) fn outcome(job: &str, outcome: &JobOutcome, progress: Option<&Progress>) -> Value {
     let mut document = match outcome {
         JobOutcome::Finished { checkpoint } => json!({ "outcome": "finished", "checkpoint": checkpoint.to_string() }),
-        JobOutcome::AlreadyFinished { checkpoint } => json!({ "outcome": "already-finished", "checkpoint": checkpoint.to_string() }),
+        JobOutcome::AlreadyFinished { checkpoint } => {
+            json!({ "outcome": "already-finished", "checkpoint": checkpoint.to_string() })
+        }
         JobOutcome::Suspended { checkpoint } => json!({ "outcome": "suspended", "checkpoint": checkpoint.to_string() }),
         JobOutcome::Stopped { resumes_from } => {
             json!({ "outcome": "stopped", "resumes_from": resumes_from.map(|checkpoint| checkpoint.to_string()) })

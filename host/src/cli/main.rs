@@ -70,7 +70,11 @@ pub(super) fn data_folder(args: &JobArgs, graph: &JobGraph) -> Result<PathBuf, V
     match &args.data {
         None => Ok(graph.default_data_folder()),
         Some(data) => std::path::absolute(data).map_err(|error| {
-            vec![Problem::new(format!("--data {}", data.display()), error.to_string(), "give the path of a folder, which may be new")]
+            vec![Problem::new(
+                format!("--data {}", data.display()),
+                error.to_string(),
+                "give the path of a folder, which may be new",
+            )]
         }),
     }
 }

@@ -116,7 +116,10 @@ fn tell_lost(job: &str, transactions: &[LostTransaction], output: &mut Output<'_
         let fate = if lost.certain { "is lost" } else { "has an unknown fate" };
         output.say(format!("error: transaction {} of sink '{}' {fate}: {}", lost.id, lost.id.sink, lost.why));
         for range in &lost.sources {
-            output.say(format!("       records of source '{}', {}, positions {} to {}", range.source, range.split, range.first, range.last));
+            output.say(format!(
+                "       records of source '{}', {}, positions {} to {}",
+                range.source, range.split, range.first, range.last
+            ));
         }
     }
     output.say(format!(

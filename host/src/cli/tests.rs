@@ -110,7 +110,9 @@ fn commands_of_later_versions_are_refused_by_name_and_unknown_ones_with_the_near
 
 #[test]
 fn usage_errors_exit_as_refused_before_start() {
-    for words in [&["run"][..], &["run", "x", "--fresh", "--from", "1-1"], &["run", "x", "--from", "17"], &["check", "x", "-q", "-v"], &[]] {
+    for words in
+        [&["run"][..], &["run", "x", "--fresh", "--from", "1-1"], &["run", "x", "--from", "17"], &["check", "x", "-q", "-v"], &[]]
+    {
         let error = Args::try_parse_from(["weir"].iter().chain(words)).expect_err("it is wrong");
         assert_eq!(error.exit_code(), i32::from(Exit::Refused.code()), "{words:?}: {error}");
     }
@@ -144,13 +146,20 @@ fn run_asks_for_what_the_command_line_says() {
 #[test]
 fn every_outcome_has_its_exit_code_and_says_what_to_do() {
     let lost = LostTransaction {
-        id: TransactionId { lineage: weir_protocol::Lineage(7), generation: Generation(2), sink: "out".to_owned(), writer: 1, number: 9 },
+        id: TransactionId {
+            lineage: weir_protocol::Lineage(7),
+            generation: Generation(2),
+            sink: "out".to_owned(),
+            writer: 1,
+            number: 9,
+        },
         checkpoint: checkpoint(4),
         certain: true,
         why: "the staged file is gone".to_owned(),
         sources: vec![LostRange { source: "in".to_owned(), split: "a.csv".to_owned(), first: 10, last: 99 }],
     };
-    let failure = Failure { why: "disk full".to_owned(), place: "sink 'out', subtask 0".to_owned(), next: "free some space".to_owned() };
+    let failure =
+        Failure { why: "disk full".to_owned(), place: "sink 'out', subtask 0".to_owned(), next: "free some space".to_owned() };
     let trapped = Failure { why: "it trapped\n  0: frame\n  record: 81".to_owned(), ..failure.clone() };
     for (outcome, code, said) in [
         (JobOutcome::Finished { checkpoint: checkpoint(1) }, 0, "has finished"),
@@ -164,7 +173,11 @@ fn every_outcome_has_its_exit_code_and_says_what_to_do() {
             1,
             "it trapped\n  0: frame\n  record: 81\nerror: job 'j' failed for good: sink 'out', subtask 0: it trapped … record: 81; free",
         ),
-        (JobOutcome::Refused { problems: vec![Problem::new("x", "y", "z")] }, 2, "error: x: y\n       z\nrefused: 1 problem; nothing was started"),
+        (
+            JobOutcome::Refused { problems: vec![Problem::new("x", "y", "z")] },
+            2,
+            "error: x: y\n       z\nrefused: 1 problem; nothing was started",
+        ),
         (
             JobOutcome::CommitLost { transactions: vec![lost] },
             3,
@@ -172,11 +185,19 @@ fn every_outcome_has_its_exit_code_and_says_what_to_do() {
              records of source 'in', a.csv, positions 10 to 99\n",
         ),
         (
-            JobOutcome::CannotRestore { checkpoint: Some(checkpoint(5)), why: "file x is gone".to_owned(), older: Some(checkpoint(4)) },
+            JobOutcome::CannotRestore {
+                checkpoint: Some(checkpoint(5)),
+                why: "file x is gone".to_owned(),
+                older: Some(checkpoint(4)),
+            },
             4,
             "checkpoint 3-5 of job 'j' can't be restored here: file x is gone\ncheckpoint 3-4 can be",
         ),
-        (JobOutcome::CannotRestore { checkpoint: None, why: "no".to_owned(), older: None }, 4, "no older checkpoint can be restored either"),
+        (
+            JobOutcome::CannotRestore { checkpoint: None, why: "no".to_owned(), older: None },
+            4,
+            "no older checkpoint can be restored either",
+        ),
         (JobOutcome::Fenced { by: "generation 9".to_owned() }, 5, "another process has taken job 'j' over (generation 9)"),
     ] {
         assert_eq!(Exit::of(&outcome).code(), code, "{outcome:?}");
@@ -195,7 +216,8 @@ fn every_outcome_has_its_exit_code_and_says_what_to_do() {
 fn a_wrong_job_file_or_plugin_is_refused_with_every_problem() {
     let (dir, file) = job();
     let text = std::fs::read_to_string(&file).expect("it is there");
-    std::fs::write(&file, text.replace("from = \"in\"", "from = \"inn\"").replace("path = \"out\"", "pth = \"out\"")).expect("ours");
+    std::fs::write(&file, text.replace("from = \"in\"", "from = \"inn\"").replace("path = \"out\"", "pth = \"out\""))
+        .expect("ours");
     for command in ["run", "check"] {
         let (exit, stdout, stderr) = weir(&Straw::default(), &[command, &file]);
         assert_eq!((exit, stdout.as_str()), (Exit::Refused, ""));

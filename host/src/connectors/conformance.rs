@@ -103,7 +103,8 @@ impl<'a> Run<'a> {
 
     /// A committer of the job whose lineages are given.
     fn committer_of(&self, lineages: &[Lineage]) -> Result<Box<dyn Committer>, String> {
-        let context = CommitterContext { job: JOB.to_owned(), lineages: lineages.to_vec(), generation: self.generation, plugin: None };
+        let context =
+            CommitterContext { job: JOB.to_owned(), lineages: lineages.to_vec(), generation: self.generation, plugin: None };
         let committer = self.rig.connector.committer(&context).map_err(|error| error.message)?;
         committer.ok_or_else(|| "it has no committer, so it is no transactional sink".to_owned())
     }
@@ -120,7 +121,8 @@ impl<'a> Run<'a> {
         let checkpoint = CheckpointId::new(self.generation, number);
         let step = writer.prepare(checkpoint, false).map_err(|error| error.message)?;
         let step = step.ok_or("records were written, but prepare gives no durable step")?;
-        let prepared = step().map_err(|error| error.message)?.ok_or("records were written, but the durable step gives no committable")?;
+        let prepared =
+            step().map_err(|error| error.message)?.ok_or("records were written, but the durable step gives no committable")?;
         let plugin = self.rig.connector.plugin_digest().map(str::to_owned);
         Ok(Committable { id, checkpoint, version: prepared.version, bytes: prepared.bytes, plugin, sources: Vec::new() })
     }
@@ -275,7 +277,11 @@ fn abort_open_after_crash(rig: &Rig) -> Outcome {
 fn abort_unknown(rig: &Rig) -> Outcome {
     let run = Run::first(rig)?;
     let mut committer = run.committer()?;
-    aborts(&mut *committer, &[run.id(0, 77), run.of_lineage(OURS_OLDER).id(1, 1)], &[AbortAnswer::Aborted, AbortAnswer::Aborted])?;
+    aborts(
+        &mut *committer,
+        &[run.id(0, 77), run.of_lineage(OURS_OLDER).id(1, 1)],
+        &[AbortAnswer::Aborted, AbortAnswer::Aborted],
+    )?;
     lists(&mut *committer, &[])
 }
 
@@ -296,7 +302,8 @@ fn empty_transaction(rig: &Rig) -> Outcome {
         if write {
             writer.write(&batch(&[])).map_err(|error| error.message)?;
         }
-        let step = writer.prepare(CheckpointId::new(run.generation, number as u32), number == 2).map_err(|error| error.message)?;
+        let step =
+            writer.prepare(CheckpointId::new(run.generation, number as u32), number == 2).map_err(|error| error.message)?;
         let prepared = step.map_or(Ok(None), |step| step()).map_err(|error| error.message)?;
         same("committable of an empty transaction", &prepared, &None)?;
     }

@@ -98,7 +98,10 @@ mod tests {
         let one = Place { source: "in", split: "a", first: 1, last: 9 };
         let two = Place { split: "b", ..one };
         let line = String::from_utf8(dead_letter_line(&letter(&[one, two]))).expect("UTF-8");
-        assert!(line.contains(r#""split":"a","first":1,"last":9,"or":[{"source":"in","split":"b","first":1,"last":9}]"#), "{line}");
+        assert!(
+            line.contains(r#""split":"a","first":1,"last":9,"or":[{"source":"in","split":"b","first":1,"last":9}]"#),
+            "{line}"
+        );
         assert!(!line.contains('\n'), "one line: {line}");
     }
 }

@@ -36,9 +36,10 @@ fn advice(error: &io::Error) -> (Remedy, &'static str) {
     match error.kind() {
         ErrorKind::StorageFull => (Remedy::Restart, "The disk is full: free some space on it."),
         ErrorKind::QuotaExceeded => (Remedy::Restart, "The disk quota of this user is used up: raise it, or free some space."),
-        ErrorKind::FileTooLarge => {
-            (Remedy::Permanent, "The file is larger than the file system or `ulimit -f` allows: a shorter checkpoint interval makes smaller files.")
-        }
+        ErrorKind::FileTooLarge => (
+            Remedy::Permanent,
+            "The file is larger than the file system or `ulimit -f` allows: a shorter checkpoint interval makes smaller files.",
+        ),
         ErrorKind::PermissionDenied => (Remedy::Permanent, "This user lacks the permission: change the owner or the mode."),
         ErrorKind::ReadOnlyFilesystem => (Remedy::Permanent, "The file system is mounted read-only."),
         ErrorKind::NotADirectory => (Remedy::Permanent, "A part of this path is a file, not a folder."),

@@ -31,8 +31,12 @@ pub fn source_connector(spec: &SourceSpec) -> Result<Box<dyn SourceConnector>, C
     match spec.rate {
         None => Ok(inner),
         Some(rate) => {
-            let per_second = NonZeroU64::new(rate)
-                .ok_or_else(|| ConnectorError::permanent(format!("source {}: rate = 0 would never read: leave it out, or set 1 or more", spec.name)))?;
+            let per_second = NonZeroU64::new(rate).ok_or_else(|| {
+                ConnectorError::permanent(format!(
+                    "source {}: rate = 0 would never read: leave it out, or set 1 or more",
+                    spec.name
+                ))
+            })?;
             Ok(Box::new(RateLimitedConnector { inner, per_second }))
         }
     }

@@ -28,14 +28,9 @@ pub(super) struct FileCommitter {
 /// What can be done with a committable.
 enum Verdict {
     /// It is prepared, whole, and its name is free.
-    Ready {
-        staged: PathBuf,
-        part: PathBuf,
-    },
+    Ready { staged: PathBuf, part: PathBuf },
     /// The staged file and the final one are two names of one file: committed, by a file system that was stopped half-way.
-    Doubled {
-        staged: PathBuf,
-    },
+    Doubled { staged: PathBuf },
     /// Nothing can be done, or nothing needs to be.
     Answer(CommitAnswer),
 }
@@ -79,17 +74,28 @@ impl FileCommitter {
         } else {
             format!(" When it was prepared, the sink's path was {}: set it back to commit it there.", file.folder.display())
         };
-        format!("neither the staged file {} nor its marker is there, nor {}: someone removed them.{moved}", staged.display(), file.part)
+        format!(
+            "neither the staged file {} nor its marker is there, nor {}: someone removed them.{moved}",
+            staged.display(),
+            file.part
+        )
     }
 
     /// What is wrong with a staged file. After a failover its content is checked too: the machine may have crashed.
     fn damage(&self, what: &Committable, staged: &Path, file: &StagedFile) -> Result<Option<String>, ConnectorError> {
         let bytes = fs::symlink_metadata(staged).map_err(|error| disk_error("look at", staged, &error))?.len();
         if bytes != file.bytes {
-            return Ok(Some(format!("{} has {bytes} bytes, but {} were prepared: it is damaged, and left where it is", staged.display(), file.bytes)));
+            return Ok(Some(format!(
+                "{} has {bytes} bytes, but {} were prepared: it is damaged, and left where it is",
+                staged.display(),
+                file.bytes
+            )));
         }
         if what.id.generation != self.generation && !same_content(staged, file)? {
-            return Ok(Some(format!("{} has not the content that was prepared: it is damaged, and left where it is", staged.display())));
+            return Ok(Some(format!(
+                "{} has not the content that was prepared: it is damaged, and left where it is",
+                staged.display()
+            )));
         }
         Ok(None)
     }
@@ -125,7 +131,9 @@ impl FileCommitter {
         if lineages.is_empty() {
             return Ok(());
         }
-        for folder in std::iter::once(self.staging.target().to_owned()).chain(lineages.iter().map(|&one| self.staging.folder(one))) {
+        for folder in
+            std::iter::once(self.staging.target().to_owned()).chain(lineages.iter().map(|&one| self.staging.folder(one)))
+        {
             // Cleaned up: then there is nothing to flush in it.
             if folder.is_dir() {
                 sync_folder(&folder)?;
@@ -226,7 +234,8 @@ impl Committer for FileCommitter {
 
     fn abort(&mut self, what: &[TransactionId]) -> Vec<AbortAnswer> {
         let settled: Vec<Option<AbortAnswer>> = what.iter().map(|id| self.settled(id)).collect();
-        let there: Vec<&TransactionId> = what.iter().zip(&settled).filter(|(_, settled)| settled.is_none()).map(|(id, _)| id).collect();
+        let there: Vec<&TransactionId> =
+            what.iter().zip(&settled).filter(|(_, settled)| settled.is_none()).map(|(id, _)| id).collect();
         let removed = match self.remove(&there) {
             Ok(()) => AbortAnswer::Aborted,
             Err(error) => AbortAnswer::Retryable(error.message),
@@ -279,7 +288,8 @@ fn decode(what: &Committable) -> Result<StagedFile, String> {
             what.id, what.version
         ));
     }
-    let file: StagedFile = serde_json::from_slice(&what.bytes).map_err(|error| format!("the committable {} can't be read: {error}", what.id))?;
+    let file: StagedFile =
+        serde_json::from_slice(&what.bytes).map_err(|error| format!("the committable {} can't be read: {error}", what.id))?;
     if !file.part.starts_with(PART) || file.part.contains('/') {
         return Err(format!("the committable {} names '{}', which is no final file of this sink", what.id, file.part));
     }

@@ -87,7 +87,12 @@ pub(super) fn reopen(path: &str, detail: &FileDetail) -> Result<File, ConnectorE
         return Err(changed(path, "its first bytes are not those of the first start of this job"));
     }
     if size > detail.size {
-        tracing::warn!(path, size, read_up_to = detail.size, "a source file grew after the job's first start; what was appended is not read");
+        tracing::warn!(
+            path,
+            size,
+            read_up_to = detail.size,
+            "a source file grew after the job's first start; what was appended is not read"
+        );
     }
     Ok(file)
 }

@@ -43,8 +43,16 @@ fn prepared(path: &Path, number: u32, lines: &[&str]) -> Committable {
     writer.begin(&id(number.into())).expect("begins");
     writer.write(&values(lines)).expect("writes");
     let checkpoint = CheckpointId::new(Generation(1), number);
-    let prepared = writer.prepare(checkpoint, false).expect("prepares").expect("has records")().expect("durable").expect("has records");
-    Committable { id: id(number.into()), checkpoint, version: prepared.version, bytes: prepared.bytes, plugin: None, sources: Vec::new() }
+    let prepared =
+        writer.prepare(checkpoint, false).expect("prepares").expect("has records")().expect("durable").expect("has records");
+    Committable {
+        id: id(number.into()),
+        checkpoint,
+        version: prepared.version,
+        bytes: prepared.bytes,
+        plugin: None,
+        sources: Vec::new(),
+    }
 }
 
 /// Every file below a folder, relative to it.
@@ -79,7 +87,8 @@ fn it_keeps_every_promise_of_a_sink() {
     let mut make = || {
         let folder = tempfile::tempdir().expect("temporary folder");
         let path = folder.path().join("a/out");
-        let parts = |path: &Path| names(path).expect("list").into_iter().filter(|name| name.starts_with(PART)).collect::<Vec<_>>();
+        let parts =
+            |path: &Path| names(path).expect("list").into_iter().filter(|name| name.starts_with(PART)).collect::<Vec<_>>();
         let (seen, taken, left) = (path.clone(), path.clone(), path.clone());
         Rig {
             connector: Box::new(connector(&path)),
@@ -88,7 +97,9 @@ fn it_keeps_every_promise_of_a_sink() {
                 let read = |name: &String| fs::read_to_string(seen.join(name)).expect("a part is readable");
                 parts(&seen).iter().flat_map(|name| read(name).lines().map(str::to_owned).collect::<Vec<_>>()).collect()
             }),
-            take_away: Some(Box::new(move || parts(&taken).iter().for_each(|name| fs::remove_file(taken.join(name)).expect("remove")))),
+            take_away: Some(Box::new(move || {
+                parts(&taken).iter().for_each(|name| fs::remove_file(taken.join(name)).expect("remove"))
+            })),
             leftovers: Box::new(move || tree(&left).into_iter().filter(|name| !name.starts_with(PART)).collect()),
             tells_output: true,
             guard: Box::new(folder),
@@ -103,7 +114,11 @@ fn names_are_those_of_the_contract() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let what = prepared(folder.path(), 7, &["x", "y"]);
     let staged = ".weir-staging/0000000000000000000000000000feed/out/0000000000000000000000000000feed.1.out.0.7";
-    let expected = [".weir-staging/", ".weir-staging/0000000000000000000000000000feed/", ".weir-staging/0000000000000000000000000000feed/out/"];
+    let expected = [
+        ".weir-staging/",
+        ".weir-staging/0000000000000000000000000000feed/",
+        ".weir-staging/0000000000000000000000000000feed/out/",
+    ];
     let mut expected: Vec<String> = expected.iter().map(|&name| name.to_owned()).collect();
     expected.extend([staged.to_owned(), format!("{staged}.prepared")]);
     assert_eq!(tree(folder.path()), expected);
@@ -168,7 +183,10 @@ fn a_damaged_staged_file_is_not_committed() {
     let what = [prepared(folder.path(), 1, &["abc"])];
     let staged = connector(folder.path()).staging.staged(&what[0].id);
     fs::write(&staged, "abd\n").expect("write");
-    assert!(lost(&committer(folder.path(), 2).commit(&what)[0]).contains("damaged"), "same length, other content, after a failover");
+    assert!(
+        lost(&committer(folder.path(), 2).commit(&what)[0]).contains("damaged"),
+        "same length, other content, after a failover"
+    );
     fs::write(&staged, "ab").expect("write");
     assert!(lost(&committer(folder.path(), 1).commit(&what)[0]).contains("2 bytes"));
     assert!(!folder.path().join("part-0-1-1").exists());
@@ -291,8 +309,16 @@ fn large_transactions_are_whole() {
         writer.write(&batch).expect("writes");
     }
     let checkpoint = CheckpointId::new(Generation(1), 1);
-    let prepared = writer.prepare(checkpoint, false).expect("prepares").expect("has records")().expect("durable").expect("has records");
-    let what = Committable { id: id(1), checkpoint, version: prepared.version, bytes: prepared.bytes, plugin: None, sources: Vec::new() };
+    let prepared =
+        writer.prepare(checkpoint, false).expect("prepares").expect("has records")().expect("durable").expect("has records");
+    let what = Committable {
+        id: id(1),
+        checkpoint,
+        version: prepared.version,
+        bytes: prepared.bytes,
+        plugin: None,
+        sources: Vec::new(),
+    };
     // Another generation commits it, so its checksum is compared too.
     assert_eq!(committer(folder.path(), 2).commit(&[what]), [CommitAnswer::Committed]);
     let content = fs::read_to_string(folder.path().join("part-0-1-1")).expect("final file");

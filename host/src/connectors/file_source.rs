@@ -30,7 +30,8 @@ pub(super) struct FileSourceConnector {
 impl FileSourceConnector {
     /// The files that match now, in name order. Names that begin with a dot must be asked for by a dot.
     fn files(&self) -> Result<BTreeSet<String>, ConnectorError> {
-        let options = glob::MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
+        let options =
+            glob::MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
         let invalid = |error| ConnectorError::permanent(format!("'{}' is no glob: {error}", self.pattern));
         let mut files = BTreeSet::new();
         for entry in glob::glob_with(&self.pattern, options).map_err(invalid)? {
@@ -40,9 +41,10 @@ impl FileSourceConnector {
             if path.is_dir() {
                 continue;
             }
-            let path = path.into_os_string().into_string().map_err(|path| {
-                ConnectorError::permanent(format!("the file name {path:?} is not UTF-8: rename the file"))
-            })?;
+            let path = path
+                .into_os_string()
+                .into_string()
+                .map_err(|path| ConnectorError::permanent(format!("the file name {path:?} is not UTF-8: rename the file")))?;
             files.insert(path);
         }
         Ok(files)
@@ -98,7 +100,10 @@ struct Split {
 impl Split {
     fn of(index: u32, state: SplitState) -> Result<Self, ConnectorError> {
         let detail = serde_json::from_value(state.detail.clone()).map_err(|error| {
-            ConnectorError::permanent(format!("the checkpoint's notes on source file {} can't be read ({error}): another version wrote them", state.split))
+            ConnectorError::permanent(format!(
+                "the checkpoint's notes on source file {} can't be read ({error}): another version wrote them",
+                state.split
+            ))
         })?;
         Ok(Split { index, state, detail })
     }
@@ -217,7 +222,10 @@ fn skip(split: &Split, reader: &mut LineReader) -> Result<bool, ConnectorError> 
     while reader.position() < goal {
         let skipped = reader.skip(goal - reader.position()).map_err(|fault| read_fault(split, reader, fault))?;
         if skipped == 0 {
-            return Err(changed(path, &format!("it ends at byte {}, and was read up to byte {position} before", reader.position())));
+            return Err(changed(
+                path,
+                &format!("it ends at byte {}, and was read up to byte {position} before", reader.position()),
+            ));
         }
     }
     if reader.position() < position {

@@ -222,7 +222,8 @@ fn files_are_split_by_name_and_read_in_order_by_any_reader() {
     let folder = tempfile::tempdir().expect("temporary folder");
     for name in ["b.csv", "a.csv", "c.csv.gz", ".hidden.csv", "d.txt"] {
         let content = format!("{name} 1\n{name} 2\n");
-        fs::write(folder.path().join(name), if is_gz(name) { gz(content.as_bytes()) } else { content.into_bytes() }).expect("write");
+        fs::write(folder.path().join(name), if is_gz(name) { gz(content.as_bytes()) } else { content.into_bytes() })
+            .expect("write");
     }
     fs::create_dir(folder.path().join("z.csv")).expect("create");
     let connector = connector(folder.path(), "*.csv*", FileFormat::Lines, false);
@@ -232,7 +233,9 @@ fn files_are_split_by_name_and_read_in_order_by_any_reader() {
     // The middle split goes to another reader, after one record of the first.
     let states = read_some(&connector, 1);
     let (other, own): (Vec<_>, Vec<_>) = states.into_iter().partition(|(index, _)| *index == 1);
-    let values = |rows: Vec<Row>| rows.into_iter().map(|(split, at, value)| (split, at, String::from_utf8(value).expect("UTF-8"))).collect::<Vec<_>>();
+    let values = |rows: Vec<Row>| {
+        rows.into_iter().map(|(split, at, value)| (split, at, String::from_utf8(value).expect("UTF-8"))).collect::<Vec<_>>()
+    };
     let own = values(rest(&mut *open(&connector, own).expect("opened"), WIDE).expect("read"));
     assert_eq!(own, [(0, 8, "a.csv 2".to_owned()), (2, 0, "c.csv.gz 1".to_owned()), (2, 11, "c.csv.gz 2".to_owned())]);
     let other = values(rest(&mut *open(&connector, other).expect("opened"), WIDE).expect("read"));
@@ -254,7 +257,10 @@ fn raw_gives_one_record_a_file() {
         assert_eq!(got, expected[cut..]);
     }
     let lines = FileSourceConnector { format: FileFormat::Lines, ..self::connector(folder.path(), "a", FileFormat::Raw, false) };
-    refusal(open(&self::connector(folder.path(), "a", FileFormat::Raw, false), read_some(&lines, 1)), &["read as lines up to byte 2"]);
+    refusal(
+        open(&self::connector(folder.path(), "a", FileFormat::Raw, false), read_some(&lines, 1)),
+        &["read as lines up to byte 2"],
+    );
 }
 
 #[test]
@@ -288,17 +294,26 @@ fn a_record_that_is_too_long_is_named_by_its_position() {
         let connector = connector(folder.path(), "f", FileFormat::Lines, false);
         rest(&mut *open(&connector, enumerated(&connector)).expect("opened"), WIDE).expect("the longest that may be")
     };
-    assert_eq!(rows.iter().map(|row| (row.1, row.2.len())).collect::<Vec<_>>(), [(0, 5), (6, RECORD_BYTES_MAX), (content.len() as u64 - 4, 4)]);
+    assert_eq!(
+        rows.iter().map(|row| (row.1, row.2.len())).collect::<Vec<_>>(),
+        [(0, 5), (6, RECORD_BYTES_MAX), (content.len() as u64 - 4, 4)]
+    );
     // One byte more, with each kind of end.
     for end in [&b"x\nlast\n"[..], b"x\r\n", b"x"] {
         content.truncate(6 + RECORD_BYTES_MAX);
         content.extend_from_slice(end);
-        for (name, format, at) in [("f", FileFormat::Lines, "byte 6"), ("f.gz", FileFormat::Lines, "byte 6"), ("f", FileFormat::Raw, "byte 0")] {
+        for (name, format, at) in
+            [("f", FileFormat::Lines, "byte 6"), ("f.gz", FileFormat::Lines, "byte 6"), ("f", FileFormat::Raw, "byte 0")]
+        {
             let folder = folder_with(name, &content);
             let connector = connector(folder.path(), name, format, false);
             let mut source = open(&connector, enumerated(&connector)).expect("opened");
             if format == FileFormat::Lines {
-                assert_eq!(next(&mut *source, WIDE).expect("read"), Some(vec![(0, 0, b"short".to_vec())]), "what is before it comes first");
+                assert_eq!(
+                    next(&mut *source, WIDE).expect("read"),
+                    Some(vec![(0, 0, b"short".to_vec())]),
+                    "what is before it comes first"
+                );
             }
             refusal(next(&mut *source, WIDE), &["longer than 16 MiB", at, name]);
         }
@@ -327,16 +342,28 @@ type Change = (&'static str, fn(&Path, &[u8]), &'static [&'static str]);
 fn a_file_that_changed_between_two_runs_is_refused() {
     let changes: &[Change] = &[
         ("gone", |path, _| fs::remove_file(path).expect("remove"), &["is gone", "--fresh"]),
-        ("a folder now", |path, _| {
-            fs::remove_file(path).expect("remove");
-            fs::create_dir(path).expect("create");
-        }, &["not a regular file"]),
-        ("truncated", |path, stored| fs::write(path, &stored[..stored.len() / 2]).expect("write"), &["changed", "at the first start"]),
-        ("other first bytes", |path, stored| {
-            let mut stored = stored.to_vec();
-            stored[4] ^= 1;
-            fs::write(path, stored).expect("write");
-        }, &["first bytes"]),
+        (
+            "a folder now",
+            |path, _| {
+                fs::remove_file(path).expect("remove");
+                fs::create_dir(path).expect("create");
+            },
+            &["not a regular file"],
+        ),
+        (
+            "truncated",
+            |path, stored| fs::write(path, &stored[..stored.len() / 2]).expect("write"),
+            &["changed", "at the first start"],
+        ),
+        (
+            "other first bytes",
+            |path, stored| {
+                let mut stored = stored.to_vec();
+                stored[4] ^= 1;
+                fs::write(path, stored).expect("write");
+            },
+            &["first bytes"],
+        ),
     ];
     for name in ["f", "f.gz"] {
         for (case, change, parts) in changes {
@@ -424,7 +451,13 @@ fn a_gz_that_is_not_whole_is_refused_where_it_breaks() {
     let mut checksum = whole.clone();
     let at = checksum.len() - 8;
     checksum[at] ^= 1;
-    let cases = [("cut", whole[..whole.len() / 2].to_vec()), ("flipped", flipped), ("wrong checksum", checksum), ("no gz", content), ("empty", Vec::new())];
+    let cases = [
+        ("cut", whole[..whole.len() / 2].to_vec()),
+        ("flipped", flipped),
+        ("wrong checksum", checksum),
+        ("no gz", content),
+        ("empty", Vec::new()),
+    ];
     for (case, stored) in cases {
         let folder = tempfile::tempdir().expect("temporary folder");
         fs::write(folder.path().join("f.gz"), stored).expect("write");
@@ -437,7 +470,8 @@ fn a_gz_that_is_not_whole_is_refused_where_it_breaks() {
 
 #[test]
 fn what_is_appended_after_the_first_start_is_not_read() {
-    let append = |path: &Path, bytes: &[u8]| OpenOptions::new().append(true).open(path).expect("open").write_all(bytes).expect("append");
+    let append =
+        |path: &Path, bytes: &[u8]| OpenOptions::new().append(true).open(path).expect("open").write_all(bytes).expect("append");
     for (name, appended) in [("f", b"c\n".to_vec()), ("f.gz", gz(b"c\n"))] {
         let folder = folder_with(name, b"a\nb\n");
         let connector = connector(folder.path(), "f*", FileFormat::Lines, false);

@@ -143,7 +143,13 @@ impl LineReader {
 
     /// Step 1 of [`lines`](Self::lines); `searched` bytes after the position hold no line end. True if the batch is complete.
     #[inline]
-    fn take_lines(&mut self, out: &mut RecordBatch, budget: Budget, searched: usize, taken: &mut Option<Lines>) -> Result<bool, ReadFault> {
+    fn take_lines(
+        &mut self,
+        out: &mut RecordBatch,
+        budget: Budget,
+        searched: usize,
+        taken: &mut Option<Lines>,
+    ) -> Result<bool, ReadFault> {
         let (mut at, base) = (self.at, self.position - self.at as u64);
         let from = at + searched;
         let mut outcome = Ok(false);

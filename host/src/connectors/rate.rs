@@ -179,7 +179,11 @@ mod tests {
     #[test]
     fn a_slow_source_is_asked_again_soon() {
         let mut rig = Rig::new(0.1);
-        assert!(matches!(rig.source.poll(Budget { records: 10, bytes: 10 }), Ok(SourcePoll::Batch { records, .. }) if records.len() == 1));
-        assert!(matches!(rig.source.poll(Budget { records: 10, bytes: 10 }), Ok(SourcePoll::Pending(time)) if time == PENDING_MAX));
+        assert!(
+            matches!(rig.source.poll(Budget { records: 10, bytes: 10 }), Ok(SourcePoll::Batch { records, .. }) if records.len() == 1)
+        );
+        assert!(
+            matches!(rig.source.poll(Budget { records: 10, bytes: 10 }), Ok(SourcePoll::Pending(time)) if time == PENDING_MAX)
+        );
     }
 }

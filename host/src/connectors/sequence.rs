@@ -111,7 +111,10 @@ impl SourceConnector for SequenceConnector {
         let mut ranges = Vec::with_capacity(splits.len());
         for (index, state) in splits {
             let detail: RangeDetail = serde_json::from_value(state.detail.clone()).map_err(|error| {
-                ConnectorError::permanent(format!("source {}: the checkpoint's range {} can't be read: {error}", self.name, state.split))
+                ConnectorError::permanent(format!(
+                    "source {}: the checkpoint's range {} can't be read: {error}",
+                    self.name, state.split
+                ))
             })?;
             if detail.count != self.count {
                 return Err(ConnectorError::permanent(format!(

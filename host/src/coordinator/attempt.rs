@@ -227,8 +227,7 @@ impl AttemptRun {
     fn acknowledge(&mut self, now: Duration, snapshot: StoredSnapshot) {
         let (subtask, checkpoint) = (snapshot.subtask, snapshot.checkpoint);
         let files = snapshot.files.clone();
-        let committables =
-            snapshot.committables().map(|c| Committable { id: c.id.clone(), valid_until: None }).collect();
+        let committables = snapshot.committables().map(|c| Committable { id: c.id.clone(), valid_until: None }).collect();
         if let Some(pending) = self.pending.get_mut(&checkpoint) {
             pending.acknowledged.entry(subtask).or_insert(snapshot);
         }
@@ -374,7 +373,9 @@ impl AttemptRun {
             AbortReason::Declined(subtask) => format!("{} could not take part", self.place(subtask)),
             AbortReason::Subsumed => "a newer one completed first".into(),
             AbortReason::FileGone(subtask) => format!("{} counted on a file that is gone", self.place(subtask)),
-            AbortReason::OverBound(subtask) => format!("{} named more files or committables than can be kept", self.place(subtask)),
+            AbortReason::OverBound(subtask) => {
+                format!("{} named more files or committables than can be kept", self.place(subtask))
+            }
             AbortReason::Expired => "a prepared transaction would have expired before its commit".into(),
             AbortReason::Tombstone => "it was given up for certain".into(),
             AbortReason::FailOver => "the attempt ends".into(),
@@ -457,7 +458,13 @@ impl AttemptRun {
                 }
                 SinkNews::Notice(text) => (self.setup.listener)(JobEvent::Notice(text)),
                 SinkNews::Lost { committable, id, reason } => {
-                    self.lost.push(lost_transaction(&self.setup.parts.graph, &self.setup.splits, committable.as_deref(), id, &reason));
+                    self.lost.push(lost_transaction(
+                        &self.setup.parts.graph,
+                        &self.setup.splits,
+                        committable.as_deref(),
+                        id,
+                        &reason,
+                    ));
                     self.end = Some(AttemptEnd::Lost(self.lost.clone()));
                 }
                 SinkNews::RecoveryFailed(message) => {

@@ -152,7 +152,9 @@ impl SinkCommits {
             SinkAnswer::Abort { call, outcomes } => self.step(Event::AbortAnswered { now, call, outcomes }),
             SinkAnswer::Dangling(Err(error)) => vec![SinkNews::RecoveryFailed(error.message)],
             SinkAnswer::Dangling(Ok(dangling)) => {
-                let Some(Recovery { contained, replayed, known_committed, up_to }) = self.recovery.take() else { return Vec::new() };
+                let Some(Recovery { contained, replayed, known_committed, up_to }) = self.recovery.take() else {
+                    return Vec::new();
+                };
                 self.step(Event::Recover { now, contained, replayed, known_committed, dangling, up_to })
             }
         }

@@ -85,7 +85,11 @@ fn check_operator(parts: &JobParts, operator: usize, stored: &OperatorManifest, 
         return;
     }
     if stored.plugin != parts.plugins[operator] {
-        notices.push(format!("operator {name} runs a rebuilt plugin ({} instead of {})", short(&parts.plugins[operator]), short(&stored.plugin)));
+        notices.push(format!(
+            "operator {name} runs a rebuilt plugin ({} instead of {})",
+            short(&parts.plugins[operator]),
+            short(&stored.plugin)
+        ));
     }
     if states.is_empty() {
         return;

@@ -189,7 +189,8 @@ pub fn deploy(
             Ok(thread) => deployment.threads.push((place, thread)),
             Err(error) => {
                 deployment.cancel_and_join();
-                let message = format!("the thread could not be started: {error}; lower the parallelism or raise the process limit");
+                let message =
+                    format!("the thread could not be started: {error}; lower the parallelism or raise the process limit");
                 return Err(TaskFailure { place: place.to_string(), message, remedy: Remedy::Restart });
             }
         }

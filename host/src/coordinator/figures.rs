@@ -32,9 +32,7 @@ pub fn stages(
             .zip(&task.nodes)
             .map(|(metrics, node)| match node.node {
                 NodeRef::Sink(_) => metrics.records_in.load(Ordering::Relaxed),
-                NodeRef::Source(_) | NodeRef::Operator(_) => {
-                    metrics.records_exchanged.load(Ordering::Relaxed)
-                }
+                NodeRef::Source(_) | NodeRef::Operator(_) => metrics.records_exchanged.load(Ordering::Relaxed),
             })
             .sum();
         stages.push(StageProgress {

@@ -115,13 +115,17 @@ async fn keep(mut log: JobLog, mut orders: mpsc::UnboundedReceiver<Order>, liste
                 match log.publish(*manifest, abort).await {
                     PublishOutcome::Published(_) => LogAnswer::Published(id),
                     PublishOutcome::Aborted => LogAnswer::Aborted(id),
-                    PublishOutcome::Fenced { by } => LogAnswer::Fenced(format!("entry {by} of the job's log was written by another process")),
+                    PublishOutcome::Fenced { by } => {
+                        LogAnswer::Fenced(format!("entry {by} of the job's log was written by another process"))
+                    }
                     PublishOutcome::Undecided { reason } => LogAnswer::GaveUp(id, reason),
                 }
             }
             Order::Finish(id) => match log.finish(id).await {
                 FinishOutcome::Finished => LogAnswer::Finished(id),
-                FinishOutcome::Fenced { by } => LogAnswer::Fenced(format!("entry {by} of the job's log was written by another process")),
+                FinishOutcome::Fenced { by } => {
+                    LogAnswer::Fenced(format!("entry {by} of the job's log was written by another process"))
+                }
                 FinishOutcome::Undecided { reason } => LogAnswer::GaveUp(id, reason),
             },
         };

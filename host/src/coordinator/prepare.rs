@@ -64,8 +64,8 @@ pub fn default_cache() -> Option<PathBuf> {
 impl HostRuntime {
     /// A runtime whose operators are Wasm plugins. `cache`: folder of compiled code; none: every start compiles.
     pub fn new(cache: Option<PathBuf>) -> Result<Self, Problem> {
-        let engine = PluginEngine::new(&EngineConfig { cache })
-            .map_err(|error| Problem::new("plugin engine", error.to_string(), ""))?;
+        let engine =
+            PluginEngine::new(&EngineConfig { cache }).map_err(|error| Problem::new("plugin engine", error.to_string(), ""))?;
         let wasm = Arc::new(WasmProvider::new(engine));
         Ok(HostRuntime { provider: Arc::clone(&wasm) as Arc<dyn OperatorProvider>, wasm })
     }

@@ -176,7 +176,12 @@ impl OutsideRecovery<'_> {
         for (index, spec) in self.parts.graph.sinks.iter().enumerate() {
             let connector = Arc::clone(&self.parts.sinks[index]);
             if connector.is_transactional() {
-                sinks.push(Recovering { sink: Some(index), name: spec.name.clone(), connector, contained: contained(&spec.name)? });
+                sinks.push(Recovering {
+                    sink: Some(index),
+                    name: spec.name.clone(),
+                    connector,
+                    contained: contained(&spec.name)?,
+                });
             }
         }
         let stored = self.newest.into_iter().flat_map(|manifest| &manifest.sinks);

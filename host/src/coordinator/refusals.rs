@@ -27,14 +27,15 @@ pub fn outcome(graph: &JobGraph, storage: &str, refusal: Refusal) -> JobOutcome 
                 StartPoint::Scratch => "--fresh".to_owned(),
                 StartPoint::Checkpoint(id) => format!("--from {id}"),
             };
-            let sinks: Vec<String> = repeats
-                .iter()
-                .map(|(sink, transactions)| format!("{sink} ({} transactions)", transactions.len()))
-                .collect();
+            let sinks: Vec<String> =
+                repeats.iter().map(|(sink, transactions)| format!("{sink} ({} transactions)", transactions.len())).collect();
             let sinks = if sinks.is_empty() { "every sink".to_owned() } else { sinks.join(", ") };
             Problem::new(
                 place,
-                format!("committed output would be written again: {sinks}, of the intervals up to checkpoints {}", listed(&after)),
+                format!(
+                    "committed output would be written again: {sinks}, of the intervals up to checkpoints {}",
+                    listed(&after)
+                ),
                 "say --allow-duplicates if that is what you want; what is committed stays",
             )
         }

@@ -112,7 +112,8 @@ impl JobRun {
     /// What can be refused without a trace: sources without input, sink targets that can't be used, output that would be
     /// written again, a checkpoint that does not fit or is not whole.
     async fn check_before_claim(&mut self) -> Result<(), Early> {
-        let entries = self.log.read_entries().await.map_err(|error| Box::new(refused("checkpoint storage", error.to_string(), "")))?;
+        let entries =
+            self.log.read_entries().await.map_err(|error| Box::new(refused("checkpoint storage", error.to_string(), "")))?;
         let first_start = entries.is_empty();
         if first_start || self.mode == StartMode::Fresh {
             self.splits(None).map_err(|failure| Box::new(refused(&failure.place, failure.message, "")))?;
@@ -125,7 +126,9 @@ impl JobRun {
                 let target = sink.target().map_or(String::new(), |target| target.display().to_string());
                 return Err(Box::new(refused(
                     &place,
-                    format!("this job has never run with this data folder, but {target} holds committed output of an earlier run"),
+                    format!(
+                        "this job has never run with this data folder, but {target} holds committed output of an earlier run"
+                    ),
                     "move that output away, or say --allow-duplicates to write beside it",
                 )));
             }
@@ -379,14 +382,21 @@ impl JobRun {
         self.run_attempt(attempt, restored, splits, commits, log, (events, &mut inbox), stop).await
     }
 
-    async fn finish_recovered(&self, mut log: JobLog, commits: Vec<SinkCommits>, checkpoint: CheckpointId) -> Result<JobOutcome, TaskFailure> {
+    async fn finish_recovered(
+        &self,
+        mut log: JobLog,
+        commits: Vec<SinkCommits>,
+        checkpoint: CheckpointId,
+    ) -> Result<JobOutcome, TaskFailure> {
         use crate::store::FinishOutcome;
         match log.finish(checkpoint).await {
             FinishOutcome::Finished => {
                 close_commits(commits, true).await;
                 Ok(JobOutcome::Finished { checkpoint })
             }
-            FinishOutcome::Fenced { by } => Ok(JobOutcome::Fenced { by: format!("entry {by} of the job's log was written by another process") }),
+            FinishOutcome::Fenced { by } => {
+                Ok(JobOutcome::Fenced { by: format!("entry {by} of the job's log was written by another process") })
+            }
             FinishOutcome::Undecided { reason } => {
                 Err(TaskFailure { place: "checkpoint storage".into(), message: reason, remedy: Remedy::Restart })
             }
@@ -399,8 +409,11 @@ impl JobRun {
                 return Ok(splits.clone());
             }
         }
-        let splits = splits_of(&self.parts, from)
-            .map_err(|(place, error)| TaskFailure { place, message: error.message, remedy: error.remedy })?;
+        let splits = splits_of(&self.parts, from).map_err(|(place, error)| TaskFailure {
+            place,
+            message: error.message,
+            remedy: error.remedy,
+        })?;
         if from.is_none() {
             self.enumerated = Some(splits.clone());
         }
@@ -476,9 +489,7 @@ impl JobRun {
         match fetch_state(&self.store, &self.parts, manifest, &folder, &mut restored).await {
             Ok(()) => Ok(Ok(restored)),
             Err(error) if error.is_damage() => Err(Box::new(self.cannot_restore(restored.checkpoint, error.to_string()).await)),
-            Err(error) => {
-                Ok(Err(TaskFailure { place: "restore".into(), message: error.to_string(), remedy: Remedy::Restart }))
-            }
+            Err(error) => Ok(Err(TaskFailure { place: "restore".into(), message: error.to_string(), remedy: Remedy::Restart })),
         }
     }
 
@@ -507,10 +518,11 @@ impl JobRun {
             }
         });
         let parts = Arc::clone(&self.parts);
-        let deployed =
-            tokio::task::spawn_blocking(move || deploy(&parts, &attempt, restored, &task_events).map(|deployed| (deployed, attempt)))
-                .await
-                .expect("a deployment does not panic");
+        let deployed = tokio::task::spawn_blocking(move || {
+            deploy(&parts, &attempt, restored, &task_events).map(|deployed| (deployed, attempt))
+        })
+        .await
+        .expect("a deployment does not panic");
         let (deployment, attempt) = match deployed {
             Ok(deployed) => deployed,
             Err(failure) => return Ok(Err(failure)),
@@ -574,7 +586,12 @@ impl JobRun {
     }
 
     /// Joins every thread of an ended attempt and says what became of the job.
-    async fn wind_up(&self, end: AttemptEnd, setup: AttemptSetup, start: Option<CheckpointId>) -> Result<JobOutcome, TaskFailure> {
+    async fn wind_up(
+        &self,
+        end: AttemptEnd,
+        setup: AttemptSetup,
+        start: Option<CheckpointId>,
+    ) -> Result<JobOutcome, TaskFailure> {
         let AttemptSetup { keeper, commits, deployment, last_completed, generation, .. } = setup;
         match end {
             AttemptEnd::Finished(checkpoint) => {
@@ -649,7 +666,9 @@ async fn join(deployment: Deployment, cancel: bool) -> Result<(), TaskFailure> {
 
 fn failure_of(failure: &TaskFailure) -> Failure {
     let next = match failure.remedy {
-        Remedy::Permanent => "mend what the message names, then run the job again: it resumes from its newest completed checkpoint",
+        Remedy::Permanent => {
+            "mend what the message names, then run the job again: it resumes from its newest completed checkpoint"
+        }
         Remedy::Restart => "when the cause is gone run the job again: it resumes from its newest completed checkpoint",
     };
     Failure { why: failure.message.clone(), place: failure.place.clone(), next: next.into() }

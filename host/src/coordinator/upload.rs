@@ -3,13 +3,13 @@
 use crate::connectors::Committable;
 use crate::crash;
 use crate::state::{LocalSnapshot, SnapshotFile};
-use crate::store::{CheckpointStore, StoreError, gc};
 use crate::store::manifest::FileManifest;
+use crate::store::{CheckpointStore, StoreError, gc};
 use crate::task::messages::{SinkSnapshot, SourceSnapshot, SubtaskSnapshot};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
-use weir_protocol::{CheckpointId, SubtaskIndex};
 use weir_protocol::shared::{FileOrigin, FileRef};
+use weir_protocol::{CheckpointId, SubtaskIndex};
 
 /// A subtask's part of a checkpoint, all of its files stored: what an acknowledgement stands for.
 #[derive(Clone, Debug)]

@@ -98,7 +98,8 @@ impl Deriving<'_> {
                 }
                 let name = &self.graph.operators[*operator].name;
                 let known: Vec<&str> = declared.iter().map(String::as_str).collect();
-                let next = if known.is_empty() { "the plugin declares no side output".to_owned() } else { suggestion(output, &known) };
+                let next =
+                    if known.is_empty() { "the plugin declares no side output".to_owned() } else { suggestion(output, &known) };
                 self.problem(to, format!("'from' reads {name}.{output}, which the plugin of '{name}' does not declare"), next);
                 None
             }
@@ -118,7 +119,10 @@ impl Deriving<'_> {
                 (other, String::new())
             }
             (Some(Partition::Forward), false) if writers != readers => {
-                let what = format!("partition = \"forward\" from '{}' with {writers} subtask(s) to {readers}", self.graph.node_name(from));
+                let what = format!(
+                    "partition = \"forward\" from '{}' with {writers} subtask(s) to {readers}",
+                    self.graph.node_name(from)
+                );
                 self.problem(to, what, "give both the same parallelism, or use rebalance");
                 (Partition::Forward, String::new())
             }
@@ -146,7 +150,11 @@ impl Deriving<'_> {
             Ok(order) => order,
             Err(cycle) => {
                 let names: Vec<&str> = cycle.iter().map(|&index| self.graph.operators[index].name.as_str()).collect();
-                self.problem(NodeRef::Operator(cycle[0]), format!("the operators form a cycle: {}", names.join(" → ")), "cut one of these edges");
+                self.problem(
+                    NodeRef::Operator(cycle[0]),
+                    format!("the operators form a cycle: {}", names.join(" → ")),
+                    "cut one of these edges",
+                );
                 return Vec::new();
             }
         };

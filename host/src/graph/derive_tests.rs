@@ -1,10 +1,10 @@
 //! Execution graphs as data: a short job and its plugins in, tasks as text out.
 
+use super::execution::{OutputName, Target};
 use super::*;
 use crate::store::manifest::StateManifest;
 use std::collections::BTreeMap;
 use std::path::Path;
-use super::execution::{OutputName, Target};
 
 /// A job of `name: from …` lines: `s` sources, `o` operators, `k` sinks, each `kind name[*parallelism] from… [key = value…]`.
 fn job(lines: &str) -> JobGraph {
@@ -31,7 +31,10 @@ fn job(lines: &str) -> JobGraph {
 }
 
 fn keyed() -> PluginFacts {
-    PluginFacts { states: vec![StateManifest { name: "n".to_owned(), kind: "value".to_owned(), schema_version: 1 }], ..PluginFacts::default() }
+    PluginFacts {
+        states: vec![StateManifest { name: "n".to_owned(), kind: "value".to_owned(), schema_version: 1 }],
+        ..PluginFacts::default()
+    }
 }
 
 fn sides(names: &[&str]) -> PluginFacts {
@@ -55,12 +58,21 @@ fn derive(lines: &str, given: &[(&str, PluginFacts)]) -> Result<ExecutionGraph, 
 fn show(graph: &ExecutionGraph) -> String {
     let mut out = String::new();
     for (index, task) in graph.tasks.iter().enumerate() {
-        out.push_str(&format!("{index}: {} *{} first {} channels {}\n", task.name, task.parallelism, task.first_subtask.0, task.channels));
+        out.push_str(&format!(
+            "{index}: {} *{} first {} channels {}\n",
+            task.name, task.parallelism, task.first_subtask.0, task.channels
+        ));
         for edge in &task.inputs {
             let from = &graph.tasks[edge.task.0];
             let (node, first) = (&from.nodes[edge.node], edge.first_channel.0);
             let output = output_name(&node.outputs[edge.output].output);
-            out.push_str(&format!("   in {} {}{output} -> port {} from channel {first}, {}\n", edge.partition.word(), node.name, edge.port, edge.channels));
+            out.push_str(&format!(
+                "   in {} {}{output} -> port {} from channel {first}, {}\n",
+                edge.partition.word(),
+                node.name,
+                edge.port,
+                edge.channels
+            ));
         }
         for node in &task.nodes {
             for output in &node.outputs {
@@ -89,7 +101,11 @@ fn output_name(output: &OutputName) -> String {
 fn check(lines: &str, given: &[(&str, PluginFacts)], want: &str) {
     let graph = derive(lines, given).unwrap_or_else(|problems| panic!("{}", problems.join("\n")));
     check_invariants(&graph);
-    let want: String = want.lines().filter(|line| !line.trim().is_empty()).map(|line| format!("{}\n", line.strip_prefix("        ").unwrap_or(line))).collect();
+    let want: String = want
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| format!("{}\n", line.strip_prefix("        ").unwrap_or(line)))
+        .collect();
     assert_eq!(show(&graph), want);
 }
 
@@ -99,7 +115,10 @@ fn check_invariants(graph: &ExecutionGraph) {
     for (index, task) in graph.tasks.iter().enumerate() {
         assert_eq!(task.first_subtask.0, subtask, "subtasks are dense");
         subtask += task.parallelism;
-        assert_eq!(graph.locate(task.subtask(task.parallelism - 1)).map(|(task, within)| (task.0, within)), Some((index, task.parallelism - 1)));
+        assert_eq!(
+            graph.locate(task.subtask(task.parallelism - 1)).map(|(task, within)| (task.0, within)),
+            Some((index, task.parallelism - 1))
+        );
         let mut channel = 0;
         for (at, edge) in task.inputs.iter().enumerate() {
             assert!(edge.task.0 < index, "upstream before downstream");
@@ -326,7 +345,8 @@ fn what_does_not_fit_the_plugin_is_refused_all_at_once() {
          k out*1 from = [\"b.none\", \"c\", \"d\"]";
     let given = [("a", sides(&["rejected"])), ("b", keyed()), ("d", PluginFacts { inputs: 1, ..keyed() })];
     let problems = derive(lines, &given).expect_err("nothing fits");
-    let keyed_next = "use partition = \"key\", or leave it out: each key's state lives in one subtask, which must see all records of the key";
+    let keyed_next =
+        "use partition = \"key\", or leave it out: each key's state lives in one subtask, which must see all records of the key";
     assert_eq!(
         problems,
         [
@@ -363,12 +383,18 @@ fn outputs_that_nothing_reads_are_said_aloud() {
 fn more_threads_or_channels_than_a_process_bears_are_refused() {
     let many: String = (0..17).map(|i| format!("o x{i}*1024 from = \"in\"\n")).collect();
     let problems = derive(&format!("s in*1\n{many}k out*1 from = \"x0\""), &[]).expect_err("too many");
-    assert_eq!(problems, ["job.toml: the job has 17410 subtasks, more than 16384; lower a parallelism: each subtask is a thread"]);
+    assert_eq!(
+        problems,
+        ["job.toml: the job has 17410 subtasks, more than 16384; lower a parallelism: each subtask is a thread"]
+    );
 
     let inputs: Vec<String> = (0..65).map(|i| format!("\"in{i}\"")).collect();
     let sources: String = (0..65).map(|i| format!("s in{i}*1024\n")).collect();
     let problems = derive(&format!("{sources}k out*1 from = [{}]", inputs.join(", ")), &[]).expect_err("too many");
-    assert_eq!(problems[1], "job.toml: [[sink]] out: it has 66560 input channels a subtask, more than 65535; lower the parallelism of what it reads, or read fewer");
+    assert_eq!(
+        problems[1],
+        "job.toml: [[sink]] out: it has 66560 input channels a subtask, more than 65535; lower the parallelism of what it reads, or read fewer"
+    );
 }
 
 #[test]
@@ -417,7 +443,16 @@ fn every_path_says_what_it_guarantees_and_why() {
     let shown: Vec<String> = described
         .paths
         .iter()
-        .map(|path| format!("{} > {} > {}: {:?}: {}", path.source, path.operators.join(","), path.sink, path.guarantee, path.why.join(" | ")))
+        .map(|path| {
+            format!(
+                "{} > {} > {}: {:?}: {}",
+                path.source,
+                path.operators.join(","),
+                path.sink,
+                path.guarantee,
+                path.why.join(" | ")
+            )
+        })
         .collect();
     let from_files = "'in' replays its files from the offset in the checkpoint | what 'a' writes to its folder 'out' is outside the checkpoint: after a restart it may be written again | records that 'a' calls bad are dropped";
     let from_numbers = "'gen' makes the same records again from the number in the checkpoint";
@@ -428,10 +463,13 @@ fn every_path_says_what_it_guarantees_and_why() {
             format!("in > a,b > files: ExactlyOnce: {from_files} | {files}"),
             format!("in > a > gone: None: {from_files} | 'gone' throws its records away: there is nothing to guarantee"),
             format!("gen > b > files: ExactlyOnce: {from_numbers} | {files}"),
-            format!("gen >  > plug: ExactlyOnce: {from_numbers} | 'plug' commits prepared transactions, if the plugin keeps its contract, once the checkpoint is complete"),
+            format!(
+                "gen >  > plug: ExactlyOnce: {from_numbers} | 'plug' commits prepared transactions, if the plugin keeps its contract, once the checkpoint is complete"
+            ),
         ]
     );
-    let edges: Vec<String> = described.edges.iter().map(|edge| format!("{} -> {}: {}: {}", edge.from, edge.to, edge.partition, edge.why)).collect();
+    let edges: Vec<String> =
+        described.edges.iter().map(|edge| format!("{} -> {}: {}: {}", edge.from, edge.to, edge.partition, edge.why)).collect();
     assert_eq!(
         edges,
         [
@@ -449,19 +487,25 @@ fn every_path_says_what_it_guarantees_and_why() {
 fn the_examples_are_right() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
     for (name, plugins, stages) in [
-        ("flights", vec![("parse", sides(&["rejected"])), ("stats", keyed())], ["flights → parse → rejected-out ×1", "stats → stats-out ×2"].as_slice()),
+        (
+            "flights",
+            vec![("parse", sides(&["rejected"])), ("stats", keyed())],
+            ["flights → parse → rejected-out ×1", "stats → stats-out ×2"].as_slice(),
+        ),
         (
             "flights-weather",
             vec![("join", PluginFacts { inputs: 2, ends: true, side_outputs: vec!["unmatched".to_owned()], ..keyed() })],
             &["flights → key-flights ×1", "weather → key-weather ×1", "join → matched-out → unmatched-out ×2"],
         ),
     ] {
-        let graph = job_file::load(&examples.join(name).join("job.toml"), &|_| None).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let graph =
+            job_file::load(&examples.join(name).join("job.toml"), &|_| None).unwrap_or_else(|problems| panic!("{problems:?}"));
         for source in &graph.sources {
             let SourceConnectorSpec::File { path, skip_header: true, .. } = &source.connector else { panic!("{source:?}") };
             assert!(Path::new(path).is_file(), "{path}");
         }
-        let execution = ExecutionGraph::derive(&graph, &facts_of(&graph, &plugins)).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let execution =
+            ExecutionGraph::derive(&graph, &facts_of(&graph, &plugins)).unwrap_or_else(|problems| panic!("{problems:?}"));
         let shown: Vec<String> = execution.tasks.iter().map(|task| format!("{} ×{}", task.name, task.parallelism)).collect();
         assert_eq!(shown, stages);
         assert!(execution.notes.is_empty(), "{:?}", execution.notes);

@@ -169,7 +169,12 @@ fn paths(graph: &JobGraph, facts: &BTreeMap<String, PluginFacts>, execution: &Ex
     paths
 }
 
-fn path(source: &SourceSpec, operators: &[&OperatorSpec], sink: &SinkSpec, facts: &BTreeMap<String, PluginFacts>) -> PathDescription {
+fn path(
+    source: &SourceSpec,
+    operators: &[&OperatorSpec],
+    sink: &SinkSpec,
+    facts: &BTreeMap<String, PluginFacts>,
+) -> PathDescription {
     let mut why = vec![source_reason(source)];
     for operator in operators {
         operator_reasons(operator, &facts[&operator.name], &mut why);
@@ -189,7 +194,9 @@ fn source_reason(source: &SourceSpec) -> String {
     let name = &source.name;
     match &source.connector {
         SourceConnectorSpec::File { .. } => format!("'{name}' replays its files from the offset in the checkpoint"),
-        SourceConnectorSpec::Sequence { .. } => format!("'{name}' makes the same records again from the number in the checkpoint"),
+        SourceConnectorSpec::Sequence { .. } => {
+            format!("'{name}' makes the same records again from the number in the checkpoint")
+        }
     }
 }
 
@@ -199,7 +206,9 @@ fn operator_reasons(operator: &OperatorSpec, facts: &PluginFacts, why: &mut Vec<
         why.push(format!("the state of '{name}' is in the checkpoint"));
     }
     for grant in operator.grants.folders.keys() {
-        why.push(format!("what '{name}' writes to its folder '{grant}' is outside the checkpoint: after a restart it may be written again"));
+        why.push(format!(
+            "what '{name}' writes to its folder '{grant}' is outside the checkpoint: after a restart it may be written again"
+        ));
     }
     match operator.on_bad_record {
         BadRecordPolicy::Fail => {}
@@ -212,11 +221,15 @@ fn operator_reasons(operator: &OperatorSpec, facts: &PluginFacts, why: &mut Vec<
 fn sink_guarantee(sink: &SinkSpec) -> (Guarantee, String) {
     let name = &sink.name;
     match &sink.connector {
-        SinkConnectorSpec::Discard => (Guarantee::None, format!("'{name}' throws its records away: there is nothing to guarantee")),
+        SinkConnectorSpec::Discard => {
+            (Guarantee::None, format!("'{name}' throws its records away: there is nothing to guarantee"))
+        }
         SinkConnectorSpec::File { .. } | SinkConnectorSpec::Plugin { .. } => {
             let how = match &sink.connector {
                 SinkConnectorSpec::File { .. } => "commits staged files by a rename",
-                SinkConnectorSpec::Plugin { .. } | SinkConnectorSpec::Discard => "commits prepared transactions, if the plugin keeps its contract,",
+                SinkConnectorSpec::Plugin { .. } | SinkConnectorSpec::Discard => {
+                    "commits prepared transactions, if the plugin keeps its contract,"
+                }
             };
             let asked = match sink.guarantee {
                 Guarantee::AtLeastOnce => "; at-least-once was asked for, and this sink gives more at no cost",

@@ -242,9 +242,7 @@ impl<'d, 'a> Section<'d, 'a> {
     pub fn optional_whole(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
         let value = self.get(key)?;
         let (shown, number) = match value.get_ref() {
-            DeValue::Integer(integer) => {
-                (integer.to_string(), i128::from_str_radix(integer.as_str(), integer.radix()).ok())
-            }
+            DeValue::Integer(integer) => (integer.to_string(), i128::from_str_radix(integer.as_str(), integer.radix()).ok()),
             DeValue::String(raw) => {
                 let text = self.document.resolve(raw, value.span(), &self.title)?;
                 (quote(raw), text.resolved.parse().ok())

@@ -11,10 +11,15 @@ use toml::de::DeValue;
 const MAX_INPUTS: usize = 256;
 
 /// The values of `partition`.
-pub(super) const PARTITIONS: [(&str, Partition); 4] =
-    [("key", Partition::Key), ("forward", Partition::Forward), ("rebalance", Partition::Rebalance), ("broadcast", Partition::Broadcast)];
+pub(super) const PARTITIONS: [(&str, Partition); 4] = [
+    ("key", Partition::Key),
+    ("forward", Partition::Forward),
+    ("rebalance", Partition::Rebalance),
+    ("broadcast", Partition::Broadcast),
+];
 
-const HINT: &str = "from = \"a\", from = \"a.side-output\", from = [\"a\", \"b\"] or from = { name = \"a\", partition = \"broadcast\" }";
+const HINT: &str =
+    "from = \"a\", from = \"a.side-output\", from = [\"a\", \"b\"] or from = { name = \"a\", partition = \"broadcast\" }";
 
 /// Reads the inputs of a node. `required`: whether it must have one.
 pub(super) fn inputs(section: &mut Section<'_, '_>, names: &Names, required: bool) -> Vec<Input> {
@@ -32,7 +37,11 @@ pub(super) fn inputs(section: &mut Section<'_, '_>, names: &Names, required: boo
     match value.get_ref() {
         DeValue::Array(items) => {
             if items.is_empty() && required || items.len() > MAX_INPUTS {
-                section.problem(value.span(), format!("'from' lists {} inputs", items.len()), format!("give from 1 to {MAX_INPUTS}"));
+                section.problem(
+                    value.span(),
+                    format!("'from' lists {} inputs", items.len()),
+                    format!("give from 1 to {MAX_INPUTS}"),
+                );
                 return inputs;
             }
             for item in items.iter() {
@@ -44,7 +53,13 @@ pub(super) fn inputs(section: &mut Section<'_, '_>, names: &Names, required: boo
     inputs
 }
 
-fn input(section: &Section<'_, '_>, names: &Names, default: Option<Partition>, value: &DeValue<'_>, span: Range<usize>) -> Option<Input> {
+fn input(
+    section: &Section<'_, '_>,
+    names: &Names,
+    default: Option<Partition>,
+    value: &DeValue<'_>,
+    span: Range<usize>,
+) -> Option<Input> {
     match value {
         DeValue::String(raw) => Some(Input { from: endpoint(section, names, raw, span)?, partition: default }),
         DeValue::Table(table) => {
@@ -98,13 +113,23 @@ fn endpoint(section: &Section<'_, '_>, names: &Names, raw: &str, span: Range<usi
     match (names.find(name), output) {
         (Some(NodeRef::Source(source)), None) => Some(Endpoint::Source(source)),
         (Some(NodeRef::Operator(operator)), None) => Some(Endpoint::Operator(operator)),
-        (Some(NodeRef::Operator(operator)), Some(output)) if !output.is_empty() => Some(Endpoint::Side { operator, output: output.to_owned() }),
+        (Some(NodeRef::Operator(operator)), Some(output)) if !output.is_empty() => {
+            Some(Endpoint::Side { operator, output: output.to_owned() })
+        }
         (Some(NodeRef::Operator(_)), Some(_)) => {
-            section.problem(span, format!("{} names no side output", quote(raw)), "write operator.side-output, or the operator alone for its main output");
+            section.problem(
+                span,
+                format!("{} names no side output", quote(raw)),
+                "write operator.side-output, or the operator alone for its main output",
+            );
             None
         }
         (Some(NodeRef::Source(_)), Some(_)) => {
-            section.problem(span, format!("{} names a side output of a source, which has none", quote(raw)), format!("did you mean '{name}'?"));
+            section.problem(
+                span,
+                format!("{} names a side output of a source, which has none", quote(raw)),
+                format!("did you mean '{name}'?"),
+            );
             None
         }
         (Some(NodeRef::Sink(_)), _) => {

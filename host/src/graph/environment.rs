@@ -44,10 +44,9 @@ fn value_of(reference: &str, lookup: Lookup<'_>) -> Result<String, (String, Stri
         (Some(value), None) => Ok(value),
         (Some(value), Some(_)) if !value.is_empty() => Ok(value),
         (_, Some(default)) => Ok(default.to_owned()),
-        (None, None) => Err((
-            format!("the environment variable {name} is not set"),
-            format!("set {name}, or give a default: ${{{name}:-…}}"),
-        )),
+        (None, None) => {
+            Err((format!("the environment variable {name} is not set"), format!("set {name}, or give a default: ${{{name}:-…}}")))
+        }
     }
 }
 

@@ -24,7 +24,11 @@ const MAX_NODES: usize = 1_000;
 pub fn load(file: &Path, lookup: Lookup<'_>) -> Result<JobGraph, Vec<Problem>> {
     let shown = file.display().to_string();
     let text = std::fs::read_to_string(file).map_err(|error| {
-        vec![Problem::new(&shown, format!("the job file can't be read: {error}"), "give the path of a TOML file, as in: weir run job.toml")]
+        vec![Problem::new(
+            &shown,
+            format!("the job file can't be read: {error}"),
+            "give the path of a TOML file, as in: weir run job.toml",
+        )]
     })?;
     let folder = folder_of(file).map_err(|error| {
         vec![Problem::new(&shown, format!("the job file's folder can't be resolved: {error}"), "check that you may enter it")]
@@ -49,8 +53,13 @@ pub fn parse(text: &str, file: &Path, folder: &Path, lookup: Lookup<'_>) -> Resu
 /// the job file. Its inputs are empty.
 pub fn sink_from_section(section: &serde_json::Value, lookup: Lookup<'_>) -> Result<SinkSpec, Vec<Problem>> {
     let place = "sink section of a checkpoint's manifest";
-    let text = toml::to_string(section)
-        .map_err(|error| vec![Problem::new(place, format!("it is no job file section: {error}"), "the manifest was made by another version of weir")])?;
+    let text = toml::to_string(section).map_err(|error| {
+        vec![Problem::new(
+            place,
+            format!("it is no job file section: {error}"),
+            "the manifest was made by another version of weir",
+        )]
+    })?;
     let document = Document::new(place.to_owned(), &text, lookup);
     let root = document.parse();
     let sink = nodes::stored_sink(&document, root.get_ref());
@@ -91,7 +100,13 @@ fn read(document: &Document<'_>, root: &DeTable<'_>, file: &Path, folder: &Path)
     }
     let names = Names::collect(document, &sources, &operators, &sinks);
     let dead_letter = head.dead_letter.as_ref().and_then(|text| dead_letter_sink(document, &names, text));
-    let defaults = NodeDefaults { parallelism: head.parallelism, folder, names: &names, dead_letter, wants_dead_letter: head.dead_letter.is_some() };
+    let defaults = NodeDefaults {
+        parallelism: head.parallelism,
+        folder,
+        names: &names,
+        dead_letter,
+        wants_dead_letter: head.dead_letter.is_some(),
+    };
     let graph = JobGraph {
         name: head.name,
         file: file.to_path_buf(),
@@ -135,7 +150,11 @@ fn list<'d, 'a>(top: &mut Section<'d, 'a>, key: &'static str) -> Vec<Section<'d,
     let document = top.document;
     let Some(value) = top.get(key) else { return Vec::new() };
     let DeValue::Array(array) = value.get_ref() else {
-        top.problem(value.span(), format!("'{key}' is {}, not a list of sections", kind(value)), format!("write [[{key}]], with two brackets"));
+        top.problem(
+            value.span(),
+            format!("'{key}' is {}, not a list of sections", kind(value)),
+            format!("write [[{key}]], with two brackets"),
+        );
         return Vec::new();
     };
     if array.len() > MAX_NODES {
@@ -146,7 +165,11 @@ fn list<'d, 'a>(top: &mut Section<'d, 'a>, key: &'static str) -> Vec<Section<'d,
     for item in array.iter() {
         match item.get_ref() {
             DeValue::Table(table) => sections.push(Section::new(document, node_title(key, table), item.span(), table)),
-            _ => top.problem(item.span(), format!("an entry of '{key}' is {}, not a table", kind(item)), format!("write [[{key}]]")),
+            _ => top.problem(
+                item.span(),
+                format!("an entry of '{key}' is {}, not a table", kind(item)),
+                format!("write [[{key}]]"),
+            ),
         }
     }
     sections
@@ -170,7 +193,8 @@ fn read_job(mut section: Section<'_, '_>, present: bool) -> Head {
     if let Some(name) = &name {
         check_name(&section, name);
     }
-    let parallelism = section.whole("parallelism", 1..=u64::from(MAX_PARALLELISM), 1, "one subtask a stage, unless a stage sets its own");
+    let parallelism =
+        section.whole("parallelism", 1..=u64::from(MAX_PARALLELISM), 1, "one subtask a stage, unless a stage sets its own");
     let dead_letter = section.text("dead_letter");
     section.finish();
     Head { name: name.map(|name| name.resolved).unwrap_or_default(), parallelism: parallelism as u32, dead_letter }
@@ -250,16 +274,19 @@ fn read_state(mut section: Section<'_, '_>) -> StateConfig {
 }
 
 fn read_restart(mut section: Section<'_, '_>) -> RestartConfig {
-    let strategies = [("exponential", RestartStrategy::Exponential), ("fixed", RestartStrategy::Fixed), ("none", RestartStrategy::None)];
+    let strategies =
+        [("exponential", RestartStrategy::Exponential), ("fixed", RestartStrategy::Fixed), ("none", RestartStrategy::None)];
     let why = "the delay doubles, so that a passing fault is over soon and a lasting one costs little";
-    let strategy = section.choice("strategy", &strategies, &[], Some(("exponential", why))).unwrap_or(RestartStrategy::Exponential);
+    let strategy =
+        section.choice("strategy", &strategies, &[], Some(("exponential", why))).unwrap_or(RestartStrategy::Exponential);
     let delay = section.duration("delay", Duration::from_secs(1), "before the first restart");
     let max_delay = section.duration("max_delay", Duration::from_secs(60), "the delay grows no further");
     if delay > max_delay && strategy == RestartStrategy::Exponential {
         section.problem(section.span_of("delay"), "'delay' is above 'max_delay'", "raise max_delay or lower delay");
     }
     let attempts = section.whole("attempts", 0..=u64::from(u32::MAX), 10, "restarts in a row before the job fails for good");
-    let reset_after = section.duration("reset_after", Duration::from_secs(600), "so long without a failure starts the count anew");
+    let reset_after =
+        section.duration("reset_after", Duration::from_secs(600), "so long without a failure starts the count anew");
     section.finish();
     RestartConfig { strategy, delay, max_delay, attempts: attempts as u32, reset_after }
 }
@@ -283,7 +310,12 @@ fn check_sink_paths(document: &Document<'_>, graph: &JobGraph, names: &Names) {
             let path = paths::canonical(path);
             if let Some((_, other)) = seen.iter().find(|(known, other)| *known == path && *other != index) {
                 let what = format!("writes to the same folder as the sink '{}'", graph.sinks[*other].name);
-                document.problem(names.sink_span(index), &format!("[[sink]] {}", sink.name), what, "give each sink a path of its own");
+                document.problem(
+                    names.sink_span(index),
+                    &format!("[[sink]] {}", sink.name),
+                    what,
+                    "give each sink a path of its own",
+                );
             }
             seen.push((path, index));
         }
@@ -292,7 +324,8 @@ fn check_sink_paths(document: &Document<'_>, graph: &JobGraph, names: &Names) {
 
 /// A source that nobody reads, and a dead-letter sink that nothing reaches, are mistakes.
 fn check_reached(document: &Document<'_>, graph: &JobGraph, names: &Names) {
-    let inputs = || graph.operators.iter().flat_map(|operator| &operator.inputs).chain(graph.sinks.iter().flat_map(|sink| &sink.inputs));
+    let inputs =
+        || graph.operators.iter().flat_map(|operator| &operator.inputs).chain(graph.sinks.iter().flat_map(|sink| &sink.inputs));
     for (index, source) in graph.sources.iter().enumerate() {
         if !inputs().any(|input| input.from == Endpoint::Source(index)) {
             let next = format!("add from = \"{}\" to an operator or a sink", source.name);
@@ -303,7 +336,8 @@ fn check_reached(document: &Document<'_>, graph: &JobGraph, names: &Names) {
         && graph.sinks[index].inputs.is_empty()
         && !graph.operators.iter().any(|operator| operator.on_bad_record == BadRecordPolicy::DeadLetter)
     {
-        let next = "set on_bad_record = \"dead-letter\" at an operator, or take the sink out of [job].dead_letter and give it a 'from'";
+        let next =
+            "set on_bad_record = \"dead-letter\" at an operator, or take the sink out of [job].dead_letter and give it a 'from'";
         let title = format!("[[sink]] {}", graph.sinks[index].name);
         document.problem(names.sink_span(index), &title, "no operator sends bad records to this dead-letter sink", next);
     }
@@ -314,6 +348,11 @@ fn check_cycle(document: &Document<'_>, graph: &JobGraph, names: &Names) {
         let shown: Vec<&str> = cycle.iter().map(|&index| graph.operators[index].name.as_str()).collect();
         let span: Range<usize> = names.operator_span(cycle[0]);
         let what = format!("the operators form a cycle: {}", shown.join(" → "));
-        document.problem(span, &format!("[[operator]] {}", shown[0]), what, "cut one of these edges: records must flow from sources to sinks");
+        document.problem(
+            span,
+            &format!("[[operator]] {}", shown[0]),
+            what,
+            "cut one of these edges: records must flow from sources to sinks",
+        );
     }
 }

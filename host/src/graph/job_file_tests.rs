@@ -71,20 +71,31 @@ fn every_default_is_filled_in() {
     assert_eq!(c.folder(Path::new("/data")), Path::new("/data/checkpoints"));
     assert_eq!((graph.state.backend, graph.state.cache_bytes), (BackendKind::RocksDb, 256 << 20));
     let r = &graph.restart;
-    assert_eq!((r.strategy, r.delay, r.max_delay), (RestartStrategy::Exponential, Duration::from_secs(1), Duration::from_secs(60)));
+    assert_eq!(
+        (r.strategy, r.delay, r.max_delay),
+        (RestartStrategy::Exponential, Duration::from_secs(1), Duration::from_secs(60))
+    );
     assert_eq!((r.attempts, r.reset_after), (10, Duration::from_secs(600)));
 
     let source = &graph.sources[0];
     assert_eq!((source.parallelism, source.rate), (1, None));
     match &source.connector {
-        SourceConnectorSpec::File { path, format: FileFormat::Lines, skip_header: false } => assert_eq!(path, "/jobs/a/data/*.csv"),
+        SourceConnectorSpec::File { path, format: FileFormat::Lines, skip_header: false } => {
+            assert_eq!(path, "/jobs/a/data/*.csv")
+        }
         other => panic!("{other:?}"),
     }
     let operator = &graph.operators[0];
-    assert_eq!((operator.plugin.as_path(), operator.sha256.as_deref(), operator.parallelism), (Path::new("/jobs/a/parse.wasm"), None, 1));
+    assert_eq!(
+        (operator.plugin.as_path(), operator.sha256.as_deref(), operator.parallelism),
+        (Path::new("/jobs/a/parse.wasm"), None, 1)
+    );
     assert_eq!(operator.inputs, [Input { from: Endpoint::Source(0), partition: None }]);
     assert_eq!((&*operator.config, operator.on_bad_record), ("{}", BadRecordPolicy::Fail));
-    assert_eq!((operator.limits.memory_bytes, operator.limits.call, operator.limits.emit_bytes), (64 << 20, Duration::from_secs(1), 64 << 20));
+    assert_eq!(
+        (operator.limits.memory_bytes, operator.limits.call, operator.limits.emit_bytes),
+        (64 << 20, Duration::from_secs(1), 64 << 20)
+    );
     assert!(operator.grants.folders.is_empty());
     let sink = &graph.sinks[0];
     assert_eq!((sink.parallelism, sink.guarantee), (1, Guarantee::ExactlyOnce));
@@ -153,14 +164,22 @@ fn every_key_is_read() {
     let graph = parsed(text);
     assert_eq!(graph.dead_letter, Some(0));
     let c = &graph.checkpoint;
-    assert_eq!((c.interval, c.timeout, c.min_pause), (Duration::from_secs(5), Duration::from_secs(60), Duration::from_millis(100)));
+    assert_eq!(
+        (c.interval, c.timeout, c.min_pause),
+        (Duration::from_secs(5), Duration::from_secs(60), Duration::from_millis(100))
+    );
     assert_eq!((c.max_concurrent, c.tolerable_failures, c.retain), (2, 0, 5));
     assert_eq!(c.folder(Path::new("/data")), Path::new("/ckp"));
     assert_eq!((graph.state.backend, graph.state.cache_bytes), (BackendKind::Memory, 1 << 30));
     assert_eq!((graph.restart.strategy, graph.restart.attempts), (RestartStrategy::Fixed, 0));
     assert_eq!((graph.sources[0].parallelism, graph.sources[0].rate, graph.sources[1].parallelism), (3, Some(500), 2));
-    assert!(matches!(&graph.sources[0].connector, SourceConnectorSpec::File { path, skip_header: true, .. } if path == "/jobs/x.csv.gz"));
-    assert!(matches!(graph.sources[1].connector, SourceConnectorSpec::Sequence { count: 1_000, keys: 10, value_bytes: 0, seed: 7 }));
+    assert!(
+        matches!(&graph.sources[0].connector, SourceConnectorSpec::File { path, skip_header: true, .. } if path == "/jobs/x.csv.gz")
+    );
+    assert!(matches!(
+        graph.sources[1].connector,
+        SourceConnectorSpec::Sequence { count: 1_000, keys: 10, value_bytes: 0, seed: 7 }
+    ));
 
     let join = &graph.operators[0];
     assert_eq!((join.plugin.as_path(), join.parallelism), (Path::new("/plugins/join.wasm"), 4));
@@ -173,10 +192,14 @@ fn every_key_is_read() {
         ]
     );
     let config: serde_json::Value = serde_json::from_str(&join.config).expect("the config is JSON");
-    let want = json!({"tz": "UTC", "password": "hunter2", "n": 16, "x": 1.5, "on": true, "list": ["/results"], "at": "2020-01-01"});
+    let want =
+        json!({"tz": "UTC", "password": "hunter2", "n": 16, "x": 1.5, "on": true, "list": ["/results"], "at": "2020-01-01"});
     assert_eq!(config, want);
     assert_eq!(join.grants.folders["out"], Path::new("/jobs/a/some/path"));
-    assert_eq!((join.limits.memory_bytes, join.limits.call, join.limits.emit_bytes), (1 << 20, Duration::from_secs(10), 64 << 10));
+    assert_eq!(
+        (join.limits.memory_bytes, join.limits.call, join.limits.emit_bytes),
+        (1 << 20, Duration::from_secs(10), 64 << 10)
+    );
     assert_eq!(graph.operators[1].inputs[0].from, Endpoint::Side { operator: 0, output: "late".to_owned() });
     assert!(graph.sinks[0].inputs.is_empty());
     assert_eq!((graph.sinks[0].guarantee, graph.sinks[1].guarantee), (Guarantee::None, Guarantee::AtLeastOnce));
@@ -252,7 +275,9 @@ fn unknown_keys_are_refused_with_the_nearest_known_one() {
     );
     refused(
         &changed("path = \"out\"", "path = \"out\"\nzzz = 1"),
-        &["job.toml:20:1: [[sink]] out: unknown key 'zzz'; it can be 'name', 'connector', 'parallelism', 'guarantee', 'path', 'partition' or 'from'"],
+        &[
+            "job.toml:20:1: [[sink]] out: unknown key 'zzz'; it can be 'name', 'connector', 'parallelism', 'guarantee', 'path', 'partition' or 'from'",
+        ],
     );
 }
 
@@ -335,7 +360,9 @@ fn what_a_later_version_will_know_is_refused_by_name() {
     }
     for connector in ["kafka", "nexmark"] {
         let text = changed("connector = \"file\"\npath = \"data/*.csv\"", &format!("connector = \"{connector}\"\ntopic = \"t\""));
-        let want = format!("job.toml:7:13: [[source]] in: connector = \"{connector}\" is not in this version; it can be 'file' or 'sequence'");
+        let want = format!(
+            "job.toml:7:13: [[source]] in: connector = \"{connector}\" is not in this version; it can be 'file' or 'sequence'"
+        );
         refused(&text, &[&want]);
     }
     refused(
@@ -347,30 +374,118 @@ fn what_a_later_version_will_know_is_refused_by_name() {
 #[test]
 fn one_wrong_thing_gives_one_problem() {
     for (from, to, want) in [
-        ("name = \"flights\"", "", "job.toml:2:1: [job]: 'name' is missing; give the job a name: it names state, transactions and the data folder"),
+        (
+            "name = \"flights\"",
+            "",
+            "job.toml:2:1: [job]: 'name' is missing; give the job a name: it names state, transactions and the data folder",
+        ),
         ("[job]\nname = \"flights\"\n", "", "job.toml:1:1: [job]: 'name' is missing; begin the file with [job] and name = \"…\""),
-        ("path = \"data/*.csv\"", "path = \"a[\"", "job.toml:8:8: [[source]] in: 'path' is no glob: invalid range pattern at character 2; use *, ?, [a-z] and **; [[] stands for a literal ["),
-        ("path = \"data/*.csv\"", "path = \"a\"\nformat = \"raw\"\nheader = \"skip\"", "job.toml:10:10: [[source]] in: header = \"skip\" needs format = \"lines\"; a raw file is one record: leave 'header' out"),
-        ("path = \"data/*.csv\"", "path = \"a\"\nrate = 0", "job.toml:9:8: [[source]] in: 'rate' can't be 0; it must be a whole number, 1 or more"),
-        ("connector = \"file\"\npath = \"data/*.csv\"", "connector = \"sequence\"", "job.toml:5:1: [[source]] in: 'count' is missing; say how many records it makes in all"),
-        ("connector = \"file\"\npath = \"data/*.csv\"", "path = \"x\"", "job.toml:5:1: [[source]] in: 'connector' is missing; say where the records are: file or sequence"),
-        ("path = \"data/*.csv\"", "path = \"a\"\nrate = 1.5", "job.toml:9:8: [[source]] in: 'rate' is a number with a fraction, not a whole number"),
-        ("path = \"data/*.csv\"", "path = \"a\"\nrate = \"${SECRET}\"", "job.toml:9:8: [[source]] in: 'rate' can't be \"${SECRET}\"; it must be a whole number, 1 or more"),
+        (
+            "path = \"data/*.csv\"",
+            "path = \"a[\"",
+            "job.toml:8:8: [[source]] in: 'path' is no glob: invalid range pattern at character 2; use *, ?, [a-z] and **; [[] stands for a literal [",
+        ),
+        (
+            "path = \"data/*.csv\"",
+            "path = \"a\"\nformat = \"raw\"\nheader = \"skip\"",
+            "job.toml:10:10: [[source]] in: header = \"skip\" needs format = \"lines\"; a raw file is one record: leave 'header' out",
+        ),
+        (
+            "path = \"data/*.csv\"",
+            "path = \"a\"\nrate = 0",
+            "job.toml:9:8: [[source]] in: 'rate' can't be 0; it must be a whole number, 1 or more",
+        ),
+        (
+            "connector = \"file\"\npath = \"data/*.csv\"",
+            "connector = \"sequence\"",
+            "job.toml:5:1: [[source]] in: 'count' is missing; say how many records it makes in all",
+        ),
+        (
+            "connector = \"file\"\npath = \"data/*.csv\"",
+            "path = \"x\"",
+            "job.toml:5:1: [[source]] in: 'connector' is missing; say where the records are: file or sequence",
+        ),
+        (
+            "path = \"data/*.csv\"",
+            "path = \"a\"\nrate = 1.5",
+            "job.toml:9:8: [[source]] in: 'rate' is a number with a fraction, not a whole number",
+        ),
+        (
+            "path = \"data/*.csv\"",
+            "path = \"a\"\nrate = \"${SECRET}\"",
+            "job.toml:9:8: [[source]] in: 'rate' can't be \"${SECRET}\"; it must be a whole number, 1 or more",
+        ),
         ("from = \"in\"", "from = []", "job.toml:13:8: [[operator]] parse: 'from' lists 0 inputs; give from 1 to 256"),
-        ("from = \"in\"", "", "job.toml:10:1: [[operator]] parse: 'from' is missing; from = \"a\", from = \"a.side-output\", from = [\"a\", \"b\"] or from = { name = \"a\", partition = \"broadcast\" }"),
-        ("from = \"in\"", "from = \"in\"\npartition = \"hash\"", "job.toml:14:13: [[operator]] parse: 'partition' can't be \"hash\"; it can be 'key', 'forward', 'rebalance' or 'broadcast'"),
-        ("from = \"in\"", "from = { name = \"in\", partition = \"kee\" }", "job.toml:13:35: [[operator]] parse: 'partition' can't be \"kee\"; did you mean 'key'?"),
-        ("from = \"parse\"", "from = \"parse.\"", "job.toml:18:8: [[sink]] out: \"parse.\" names no side output; write operator.side-output, or the operator alone for its main output"),
-        ("from = \"parse\"", "from = [\"parse\", \"parse\"]", "job.toml:18:8: [[sink]] out: 'from' names one output twice: its records would be written twice; name it once"),
-        ("plugin = \"parse.wasm\"", "plugin = \"parse.wasm\"\nsha256 = \"abc\"", "job.toml:13:10: [[operator]] parse: 'sha256' is not 64 hexadecimal digits; print it with: sha256sum FILE.wasm"),
-        ("from = \"in\"", "from = \"in\"\nconfig = { x = inf }", "job.toml:14:16: [[operator]] parse: inf is no number that JSON can hold; write it as a string"),
-        ("from = \"in\"", "from = \"in\"\nconfig = \"x\"", "job.toml:14:10: [[operator]] parse: 'config' is a string, not a table; write config = { key = value, … }"),
-        ("from = \"in\"", "from = \"in\"\ngrants = { folders = { A = \"x\" } }", "job.toml:14:24: [[operator]] parse: 'A' can't be the name of a granted folder; use a-z, 0-9 and '-', begin with a letter"),
-        ("from = \"in\"", "from = \"in\"\nlimits = { memory = \"5GiB\" }", "job.toml:14:21: [[operator]] parse: 'limits.memory' is outside 64KiB … 4GiB; Wasm memory has 64 KiB pages and 32-bit addresses"),
-        ("from = \"in\"", "from = \"in\"\non_bad_record = \"dead-letter\"", "job.toml:14:17: [[operator]] parse: on_bad_record = \"dead-letter\" has no sink to write to; set [job].dead_letter to the name of a sink"),
-        ("name = \"flights\"", "name = \"flights\"\ndead_letter = \"parse\"", "job.toml:4:15: [job]: 'dead_letter' names no sink: parse; it can be 'out'"),
-        ("from = \"in\"", "from = \"parse\"", "job.toml:5:1: [[source]] in: nothing reads it; add from = \"in\" to an operator or a sink"),
-        ("connector = \"file\"\nfrom = \"parse\"\npath = \"out\"", "connector = \"discard\"\nfrom = \"parse\"\nguarantee = \"exactly-once\"", "job.toml:19:13: [[sink]] out: a discard sink has no guarantee; leave 'guarantee' out: nothing leaves a discard sink"),
+        (
+            "from = \"in\"",
+            "",
+            "job.toml:10:1: [[operator]] parse: 'from' is missing; from = \"a\", from = \"a.side-output\", from = [\"a\", \"b\"] or from = { name = \"a\", partition = \"broadcast\" }",
+        ),
+        (
+            "from = \"in\"",
+            "from = \"in\"\npartition = \"hash\"",
+            "job.toml:14:13: [[operator]] parse: 'partition' can't be \"hash\"; it can be 'key', 'forward', 'rebalance' or 'broadcast'",
+        ),
+        (
+            "from = \"in\"",
+            "from = { name = \"in\", partition = \"kee\" }",
+            "job.toml:13:35: [[operator]] parse: 'partition' can't be \"kee\"; did you mean 'key'?",
+        ),
+        (
+            "from = \"parse\"",
+            "from = \"parse.\"",
+            "job.toml:18:8: [[sink]] out: \"parse.\" names no side output; write operator.side-output, or the operator alone for its main output",
+        ),
+        (
+            "from = \"parse\"",
+            "from = [\"parse\", \"parse\"]",
+            "job.toml:18:8: [[sink]] out: 'from' names one output twice: its records would be written twice; name it once",
+        ),
+        (
+            "plugin = \"parse.wasm\"",
+            "plugin = \"parse.wasm\"\nsha256 = \"abc\"",
+            "job.toml:13:10: [[operator]] parse: 'sha256' is not 64 hexadecimal digits; print it with: sha256sum FILE.wasm",
+        ),
+        (
+            "from = \"in\"",
+            "from = \"in\"\nconfig = { x = inf }",
+            "job.toml:14:16: [[operator]] parse: inf is no number that JSON can hold; write it as a string",
+        ),
+        (
+            "from = \"in\"",
+            "from = \"in\"\nconfig = \"x\"",
+            "job.toml:14:10: [[operator]] parse: 'config' is a string, not a table; write config = { key = value, … }",
+        ),
+        (
+            "from = \"in\"",
+            "from = \"in\"\ngrants = { folders = { A = \"x\" } }",
+            "job.toml:14:24: [[operator]] parse: 'A' can't be the name of a granted folder; use a-z, 0-9 and '-', begin with a letter",
+        ),
+        (
+            "from = \"in\"",
+            "from = \"in\"\nlimits = { memory = \"5GiB\" }",
+            "job.toml:14:21: [[operator]] parse: 'limits.memory' is outside 64KiB … 4GiB; Wasm memory has 64 KiB pages and 32-bit addresses",
+        ),
+        (
+            "from = \"in\"",
+            "from = \"in\"\non_bad_record = \"dead-letter\"",
+            "job.toml:14:17: [[operator]] parse: on_bad_record = \"dead-letter\" has no sink to write to; set [job].dead_letter to the name of a sink",
+        ),
+        (
+            "name = \"flights\"",
+            "name = \"flights\"\ndead_letter = \"parse\"",
+            "job.toml:4:15: [job]: 'dead_letter' names no sink: parse; it can be 'out'",
+        ),
+        (
+            "from = \"in\"",
+            "from = \"parse\"",
+            "job.toml:5:1: [[source]] in: nothing reads it; add from = \"in\" to an operator or a sink",
+        ),
+        (
+            "connector = \"file\"\nfrom = \"parse\"\npath = \"out\"",
+            "connector = \"discard\"\nfrom = \"parse\"\nguarantee = \"exactly-once\"",
+            "job.toml:19:13: [[sink]] out: a discard sink has no guarantee; leave 'guarantee' out: nothing leaves a discard sink",
+        ),
         ("[[sink]]", "[sink]", "job.toml:15:1: 'sink' is a table, not a list of sections; write [[sink]], with two brackets"),
     ] {
         match from {
@@ -386,9 +501,13 @@ fn one_wrong_thing_gives_one_problem() {
 
 #[test]
 fn two_sinks_with_one_path_are_refused_and_nested_ones_are_not() {
-    let second = |path: &str| format!("{MINIMAL}\n[[sink]]\nname = \"more\"\nconnector = \"file\"\nfrom = \"parse\"\npath = \"{path}\"\n");
+    let second =
+        |path: &str| format!("{MINIMAL}\n[[sink]]\nname = \"more\"\nconnector = \"file\"\nfrom = \"parse\"\npath = \"{path}\"\n");
     for path in ["out", "./out/", "/jobs/a/out", "x/../out", "../a/out"] {
-        refused(&second(path), &["job.toml:21:1: [[sink]] more: writes to the same folder as the sink 'out'; give each sink a path of its own"]);
+        refused(
+            &second(path),
+            &["job.toml:21:1: [[sink]] more: writes to the same folder as the sink 'out'; give each sink a path of its own"],
+        );
     }
     for path in ["out2", "out/more", "../out"] {
         parsed(&second(path));
@@ -396,7 +515,10 @@ fn two_sinks_with_one_path_are_refused_and_nested_ones_are_not() {
     let plugin = format!(
         "{MINIMAL}\n[[sink]]\nname = \"more\"\nconnector = \"plugin\"\nplugin = \"s.wasm\"\nfrom = \"parse\"\ngrants = {{ folders = {{ out = \"out\" }} }}\n"
     );
-    refused(&plugin, &["job.toml:21:1: [[sink]] more: writes to the same folder as the sink 'out'; give each sink a path of its own"]);
+    refused(
+        &plugin,
+        &["job.toml:21:1: [[sink]] more: writes to the same folder as the sink 'out'; give each sink a path of its own"],
+    );
 }
 
 #[test]
@@ -407,16 +529,21 @@ fn cycles_are_named_in_the_direction_of_the_records() {
     );
     refused(
         &text,
-        &["job.toml:10:1: [[operator]] parse: the operators form a cycle: parse → b → c → parse; cut one of these edges: records must flow from sources to sinks"],
+        &[
+            "job.toml:10:1: [[operator]] parse: the operators form a cycle: parse → b → c → parse; cut one of these edges: records must flow from sources to sinks",
+        ],
     );
 }
 
 #[test]
 fn a_dead_letter_sink_that_nothing_reaches_is_refused() {
-    let text = changed("name = \"flights\"", "name = \"flights\"\ndead_letter = \"dead\"") + "[[sink]]\nname = \"dead\"\nconnector = \"discard\"\n";
+    let text = changed("name = \"flights\"", "name = \"flights\"\ndead_letter = \"dead\"")
+        + "[[sink]]\nname = \"dead\"\nconnector = \"discard\"\n";
     refused(
         &text,
-        &["job.toml:21:1: [[sink]] dead: no operator sends bad records to this dead-letter sink; set on_bad_record = \"dead-letter\" at an operator, or take the sink out of [job].dead_letter and give it a 'from'"],
+        &[
+            "job.toml:21:1: [[sink]] dead: no operator sends bad records to this dead-letter sink; set on_bad_record = \"dead-letter\" at an operator, or take the sink out of [job].dead_letter and give it a 'from'",
+        ],
     );
     parsed(&text.replace("from = \"in\"", "from = \"in\"\non_bad_record = \"dead-letter\""));
     parsed(&(text + "from = \"parse\"\n"));

@@ -20,10 +20,10 @@ mod problem;
 pub mod units;
 
 pub use document::Setting;
+pub(crate) use document::suggestion;
 pub use execution::{ExecutionGraph, PluginFacts};
 pub use job_graph::*;
 pub use problem::Problem;
-pub(crate) use document::suggestion;
 
 #[cfg(test)]
 mod derive_tests;

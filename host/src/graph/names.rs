@@ -34,7 +34,12 @@ pub(super) struct Names {
 
 impl Names {
     /// Collects the names and refuses a second use of one.
-    pub fn collect(document: &Document<'_>, sources: &[Section<'_, '_>], operators: &[Section<'_, '_>], sinks: &[Section<'_, '_>]) -> Self {
+    pub fn collect(
+        document: &Document<'_>,
+        sources: &[Section<'_, '_>],
+        operators: &[Section<'_, '_>],
+        sinks: &[Section<'_, '_>],
+    ) -> Self {
         let mut names = Names { entries: Vec::new() };
         names.add(document, sources, NodeRef::Source);
         names.add(document, operators, NodeRef::Operator);
@@ -79,8 +84,12 @@ impl Names {
 
     fn suggest(&self, name: &str, fits: fn(NodeRef) -> bool) -> String {
         // What is no name may hold anything that a variable held: it is never shown.
-        let known: Vec<&str> =
-            self.entries.iter().filter(|entry| fits(entry.node) && is_name(&entry.name)).map(|entry| entry.name.as_str()).collect();
+        let known: Vec<&str> = self
+            .entries
+            .iter()
+            .filter(|entry| fits(entry.node) && is_name(&entry.name))
+            .map(|entry| entry.name.as_str())
+            .collect();
         suggestion(name, &known)
     }
 
@@ -118,7 +127,18 @@ mod tests {
 
     #[test]
     fn names_are_lower_case_letters_digits_and_dashes() {
-        for (text, want) in [("a", true), ("flights-2013", true), ("a-", true), ("", false), ("1a", false), ("-a", false), ("A", false), ("a_b", false), ("a.b", false), ("ä", false)] {
+        for (text, want) in [
+            ("a", true),
+            ("flights-2013", true),
+            ("a-", true),
+            ("", false),
+            ("1a", false),
+            ("-a", false),
+            ("A", false),
+            ("a_b", false),
+            ("a.b", false),
+            ("ä", false),
+        ] {
             assert_eq!(is_name(text), want, "{text}");
         }
         assert!(is_name(&"a".repeat(64)) && !is_name(&"a".repeat(65)));

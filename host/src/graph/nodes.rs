@@ -86,9 +86,14 @@ fn file_source(section: &mut Section<'_, '_>, folder: &Path) -> SourceConnectorS
     let formats = [("lines", FileFormat::Lines), ("raw", FileFormat::Raw)];
     let format = section.choice("format", &formats, &[], Some(("lines", "each line is a record, without its end")));
     let headers = [("skip", true), ("keep", false)];
-    let skip_header = section.choice("header", &headers, &[], Some(("keep", "the first line is a record like any other"))).unwrap_or(false);
+    let skip_header =
+        section.choice("header", &headers, &[], Some(("keep", "the first line is a record like any other"))).unwrap_or(false);
     if skip_header && format == Some(FileFormat::Raw) {
-        section.problem(section.span_of("header"), "header = \"skip\" needs format = \"lines\"", "a raw file is one record: leave 'header' out");
+        section.problem(
+            section.span_of("header"),
+            "header = \"skip\" needs format = \"lines\"",
+            "a raw file is one record: leave 'header' out",
+        );
     }
     SourceConnectorSpec::File {
         path: paths::absolute_glob(folder, &path.map(|text| text.resolved).unwrap_or_default()),
@@ -114,7 +119,8 @@ pub(super) fn operator(mut section: Section<'_, '_>, defaults: &NodeDefaults<'_>
     let plugin = plugin_settings::read(&mut section, defaults.folder);
     let parallelism = parallelism(&mut section, defaults.parallelism);
     let inputs = edges::inputs(&mut section, defaults.names, true);
-    let policies = [("fail", BadRecordPolicy::Fail), ("drop", BadRecordPolicy::Drop), ("dead-letter", BadRecordPolicy::DeadLetter)];
+    let policies =
+        [("fail", BadRecordPolicy::Fail), ("drop", BadRecordPolicy::Drop), ("dead-letter", BadRecordPolicy::DeadLetter)];
     let why = "a bad record stops the job: nothing is left out unasked";
     let on_bad_record = section.choice("on_bad_record", &policies, &[], Some(("fail", why))).unwrap_or(BadRecordPolicy::Fail);
     if on_bad_record == BadRecordPolicy::DeadLetter && !defaults.wants_dead_letter {
@@ -292,7 +298,11 @@ fn parallelism(section: &mut Section<'_, '_>, default: u32) -> u32 {
 fn check_repeated_input(section: &Section<'_, '_>, inputs: &[Input]) {
     for (at, input) in inputs.iter().enumerate() {
         if inputs[..at].iter().any(|before| before.from == input.from) {
-            section.problem(section.span_of("from"), "'from' names one output twice: its records would be written twice", "name it once");
+            section.problem(
+                section.span_of("from"),
+                "'from' names one output twice: its records would be written twice",
+                "name it once",
+            );
             return;
         }
     }
@@ -314,14 +324,17 @@ impl<'d, 'a> Section<'d, 'a> {
 fn inline(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::Object(object) => {
-            let entries: Vec<String> = object.iter().map(|(key, value)| format!("{} = {}", bare_key(key), inline(value))).collect();
+            let entries: Vec<String> =
+                object.iter().map(|(key, value)| format!("{} = {}", bare_key(key), inline(value))).collect();
             if entries.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", entries.join(", ")) }
         }
         serde_json::Value::Array(items) => {
             let items: Vec<String> = items.iter().map(inline).collect();
             format!("[{}]", items.join(", "))
         }
-        serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) | serde_json::Value::String(_) => value.to_string(),
+        serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) | serde_json::Value::String(_) => {
+            value.to_string()
+        }
     }
 }
 

@@ -24,7 +24,9 @@ fn unread_outputs(graph: &JobGraph, facts: &BTreeMap<String, PluginFacts>, edges
         }
         for (side, output) in facts[name].side_outputs.iter().enumerate() {
             if !read(side + 1) {
-                notes.push(format!("operator '{name}': nothing reads its side output '{name}.{output}'; what it emits there is dropped"));
+                notes.push(format!(
+                    "operator '{name}': nothing reads its side output '{name}.{output}'; what it emits there is dropped"
+                ));
             }
         }
         if operator.on_bad_record == BadRecordPolicy::Drop {
@@ -41,7 +43,9 @@ fn spread(graph: &JobGraph, edges: &[EdgeSpec], notes: &mut Vec<String>) {
             && matches!(graph.sources[source].connector, SourceConnectorSpec::File { .. })
             && readers > 1
         {
-            notes.push(format!("'{from}' → '{to}': records of a file source have no key, so that all go to one of {readers} subtasks"));
+            notes.push(format!(
+                "'{from}' → '{to}': records of a file source have no key, so that all go to one of {readers} subtasks"
+            ));
         }
         if matches!(edge.to, NodeRef::Sink(_)) && edge.partition == Partition::Broadcast && readers > 1 {
             notes.push(format!("'{from}' → '{to}': broadcast writes each record {readers} times, once in each writer"));
@@ -50,12 +54,17 @@ fn spread(graph: &JobGraph, edges: &[EdgeSpec], notes: &mut Vec<String>) {
 }
 
 fn nested_sinks(graph: &JobGraph, notes: &mut Vec<String>) {
-    let folders: Vec<(&str, PathBuf)> =
-        graph.sinks.iter().flat_map(|sink| sink.folders().into_iter().map(|path| (sink.name.as_str(), paths::canonical(path)))).collect();
+    let folders: Vec<(&str, PathBuf)> = graph
+        .sinks
+        .iter()
+        .flat_map(|sink| sink.folders().into_iter().map(|path| (sink.name.as_str(), paths::canonical(path))))
+        .collect();
     for (outer, outer_path) in &folders {
         for (inner, inner_path) in &folders {
             if inner != outer && inner_path != outer_path && inner_path.starts_with(outer_path) {
-                notes.push(format!("sink '{inner}' writes below the folder of sink '{outer}': who reads that folder and those in it reads both"));
+                notes.push(format!(
+                    "sink '{inner}' writes below the folder of sink '{outer}': who reads that folder and those in it reads both"
+                ));
             }
         }
     }

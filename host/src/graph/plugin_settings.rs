@@ -87,7 +87,11 @@ fn read_limits(limits: &mut Section<'_, '_>) -> LimitsSpec {
     let memory_bytes = limits.size("memory", 64 * MIB, "linear memory of one instance");
     // A component can't start below one page, and none can pass 4 GiB.
     if !(64 << 10..=4 << 30).contains(&memory_bytes) {
-        limits.problem(limits.span_of("memory"), "'limits.memory' is outside 64KiB … 4GiB", "Wasm memory has 64 KiB pages and 32-bit addresses");
+        limits.problem(
+            limits.span_of("memory"),
+            "'limits.memory' is outside 64KiB … 4GiB",
+            "Wasm memory has 64 KiB pages and 32-bit addresses",
+        );
     }
     let call = limits.duration("call", Duration::from_secs(1), "a call that takes longer is a trap");
     if call < Duration::from_millis(1) {
@@ -115,7 +119,11 @@ fn grants(section: &mut Section<'_, '_>, folder: &Path) -> GrantsSpec {
                 DeValue::Array(_) => {
                     grants.problem(value.span(), format!("'grants.{key}' is not in this version"), "leave it out");
                 }
-                _ => grants.problem(value.span(), format!("'grants.{key}' is not a list"), "leave it out: it is not in this version"),
+                _ => grants.problem(
+                    value.span(),
+                    format!("'grants.{key}' is not a list"),
+                    "leave it out: it is not in this version",
+                ),
             }
         }
     }
@@ -142,7 +150,11 @@ fn read_folder(
     spec: &mut GrantsSpec,
 ) {
     if !is_name(name) {
-        folders.problem(name_span, format!("'{name}' can't be the name of a granted folder"), "use a-z, 0-9 and '-', begin with a letter");
+        folders.problem(
+            name_span,
+            format!("'{name}' can't be the name of a granted folder"),
+            "use a-z, 0-9 and '-', begin with a letter",
+        );
         return;
     }
     let DeValue::String(raw) = value else {
@@ -166,15 +178,19 @@ pub(super) fn stored(
     limits: &LimitsSpec,
     grants: &GrantsSpec,
 ) -> Vec<(&'static str, Value)> {
-    let folders: serde_json::Map<String, Value> = grants.folders.iter().map(|(name, path)| (name.clone(), literal_path(path))).collect();
+    let folders: serde_json::Map<String, Value> =
+        grants.folders.iter().map(|(name, path)| (name.clone(), literal_path(path))).collect();
     let mut out = vec![
         ("plugin", literal_path(plugin)),
         ("config", config.shown().clone()),
-        ("limits", json!({
-            "memory": units::show_size(limits.memory_bytes),
-            "call": units::show_duration(limits.call),
-            "emit": units::show_size(limits.emit_bytes),
-        })),
+        (
+            "limits",
+            json!({
+                "memory": units::show_size(limits.memory_bytes),
+                "call": units::show_duration(limits.call),
+                "emit": units::show_size(limits.emit_bytes),
+            }),
+        ),
         ("grants", json!({ "folders": folders })),
     ];
     if let Some(digest) = sha256 {
@@ -202,7 +218,9 @@ fn json_of(value: &DeValue<'_>, span: Range<usize>, text: &mut dyn FnMut(&str, R
             Ok(number) => json!(number),
             Err(_) => Value::Null,
         },
-        DeValue::Float(float) => float.as_str().parse().ok().and_then(serde_json::Number::from_f64).map_or(Value::Null, Value::Number),
+        DeValue::Float(float) => {
+            float.as_str().parse().ok().and_then(serde_json::Number::from_f64).map_or(Value::Null, Value::Number)
+        }
         DeValue::Boolean(boolean) => json!(boolean),
         DeValue::Datetime(datetime) => json!(datetime.to_string()),
         DeValue::Array(items) => Value::Array(items.iter().map(|item| json_of(item.get_ref(), item.span(), text)).collect()),
@@ -222,7 +240,9 @@ fn check_numbers(document: &Document<'_>, title: &str, value: &DeValue<'_>, span
             document.problem(span, title, format!("{float} is no number that JSON can hold"), "write it as a string");
         }
         DeValue::Array(items) => items.iter().for_each(|item| check_numbers(document, title, item.get_ref(), item.span())),
-        DeValue::Table(table) => table.iter().for_each(|(_, value)| check_numbers(document, title, value.get_ref(), value.span())),
+        DeValue::Table(table) => {
+            table.iter().for_each(|(_, value)| check_numbers(document, title, value.get_ref(), value.span()))
+        }
         DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_) => {}
     }
 }

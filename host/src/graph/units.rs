@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-const DURATION_UNITS: &[(&str, u64)] =
-    &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+const DURATION_UNITS: &[(&str, u64)] = &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 const SIZE_UNITS: &[(&str, u64)] = &[("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
 
@@ -99,7 +98,9 @@ mod tests {
 
     #[test]
     fn what_is_shown_reads_back() {
-        for (ms, want) in [(0, "0s"), (1, "1ms"), (1_500, "1500ms"), (60_000, "60s"), (120_000, "2m"), (3_600_000, "1h"), (86_400_000, "24h")] {
+        for (ms, want) in
+            [(0, "0s"), (1, "1ms"), (1_500, "1500ms"), (60_000, "60s"), (120_000, "2m"), (3_600_000, "1h"), (86_400_000, "24h")]
+        {
             let shown = show_duration(Duration::from_millis(ms));
             assert_eq!(shown, want);
             assert_eq!(parse_duration(&shown), Some(Duration::from_millis(ms)));

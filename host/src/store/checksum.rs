@@ -140,9 +140,5 @@ pub(super) fn verify(document: &[u8]) -> Result<(), SealError> {
     hash.update(head);
     hash.update(SEAL_TAIL);
     let found = hex(hash.digest128());
-    if found == expected {
-        Ok(())
-    } else {
-        Err(SealError::Mismatch { expected: expected.to_owned(), found })
-    }
+    if found == expected { Ok(()) } else { Err(SealError::Mismatch { expected: expected.to_owned(), found }) }
 }

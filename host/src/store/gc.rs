@@ -64,12 +64,7 @@ pub async fn release(store: &CheckpointStore, files: impl IntoIterator<Item = St
 /// Collects what claimed-over generations left: state files of generations **below** `own` that no checkpoint in the log
 /// refers to, plugins that none needs and that are not in `in_use`, and temporaries. To be called after the claim of `own`,
 /// which stands in `claim`.
-pub async fn collect_garbage(
-    log: &LogStore,
-    own: Generation,
-    claim: Slot,
-    in_use: &References,
-) -> Result<Removed, LogError> {
+pub async fn collect_garbage(log: &LogStore, own: Generation, claim: Slot, in_use: &References) -> Result<Removed, LogError> {
     let contents = LogContents::read(log).await?;
     let mut removed = Removed::default();
     if let Some((_, reason)) = contents.unreadable().next() {

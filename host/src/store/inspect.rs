@@ -2,7 +2,9 @@
 
 use super::contents::LogContents;
 use super::log::{LogError, LogStore};
-use super::manifest::{CommittableManifest, FileManifest, Manifest, OperatorManifest, SinkManifest, SourceManifest, StateManifest};
+use super::manifest::{
+    CommittableManifest, FileManifest, Manifest, OperatorManifest, SinkManifest, SourceManifest, StateManifest,
+};
 use crate::connectors::SplitState;
 use serde::Serialize;
 use std::collections::BTreeSet;

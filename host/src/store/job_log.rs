@@ -12,11 +12,11 @@ use futures::future::BoxFuture;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
-use weir_protocol::{CheckpointId, Generation};
 use weir_protocol::log::claimant::{self, ClaimRequest, Claimant};
 use weir_protocol::log::publisher::{self, Publisher};
 use weir_protocol::log::{self as protocol, Claim, LogEntry, Request, Slot};
 use weir_protocol::recovery::{RecoveryPlan, Refusal};
+use weir_protocol::{CheckpointId, Generation};
 
 /// Questions in a row that bring a start no further before it fails: some seconds. The restart policy tries on, if it is to.
 const CLAIM_TRIES: u32 = 6;

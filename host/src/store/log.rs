@@ -130,11 +130,9 @@ impl LogStore {
         match LogRecord::parse(&bytes, &self.job) {
             Ok(record) => Ok(Some(record)),
             Err(RecordError::Unreadable(why)) => Err(LogError::Corrupt { slot, path: self.store.shown(&location), why }),
-            Err(RecordError::Foreign { job }) => Err(LogError::OtherJob {
-                place: self.store.place().to_owned(),
-                theirs: job,
-                ours: self.job.clone(),
-            }),
+            Err(RecordError::Foreign { job }) => {
+                Err(LogError::OtherJob { place: self.store.place().to_owned(), theirs: job, ours: self.job.clone() })
+            }
         }
     }
 

@@ -71,8 +71,7 @@ impl LogRecord {
     /// Reads a document from the log of `job`.
     pub fn parse(bytes: &[u8], job: &str) -> Result<Self, RecordError> {
         check_document(bytes)?;
-        let document: Document =
-            serde_json::from_slice(bytes).map_err(|error| ManifestError::Invalid(error.to_string()))?;
+        let document: Document = serde_json::from_slice(bytes).map_err(|error| ManifestError::Invalid(error.to_string()))?;
         if document.job() != job {
             return Err(RecordError::Foreign { job: document.job().to_owned() });
         }

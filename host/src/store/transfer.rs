@@ -156,10 +156,7 @@ fn store_file(root: &Path, file: &FileManifest, local: &Path) -> Result<Option<T
 
 /// Another file system, one without links, too many links, or a kernel that lets only owners link.
 fn can_copy_instead(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::CrossesDevices | ErrorKind::Unsupported | ErrorKind::TooManyLinks | ErrorKind::PermissionDenied
-    )
+    matches!(kind, ErrorKind::CrossesDevices | ErrorKind::Unsupported | ErrorKind::TooManyLinks | ErrorKind::PermissionDenied)
 }
 
 pub(super) fn copy_in(root: &Path, file: &FileManifest, local: &Path, to: &Path) -> Result<Option<Transfer>, StoreError> {

@@ -242,11 +242,9 @@ impl Task {
     fn checkpoint(&mut self, checkpoint: CheckpointId) -> Result<(), TaskStop> {
         // 1. Positions first: they describe exactly the records that have passed.
         let source = match &self.parts.nodes[0].kind {
-            NodeKind::Source(source) => Some(SourceSnapshot {
-                source: source.source,
-                splits: source.reader.positions(),
-                end_of_data: source.ended,
-            }),
+            NodeKind::Source(source) => {
+                Some(SourceSnapshot { source: source.source, splits: source.reader.positions(), end_of_data: source.ended })
+            }
             NodeKind::Operator(_) | NodeKind::Sink(_) => None,
         };
         let from_source = source.is_some();
@@ -543,12 +541,7 @@ fn sweep(nodes: &mut [Node], place: &Arc<str>) -> Result<bool, TaskStop> {
     Ok(more)
 }
 
-fn snapshot_node(
-    node: &mut Node,
-    subtask: u32,
-    checkpoint: CheckpointId,
-    parts: &SnapshotParts,
-) -> Result<(), (String, Remedy)> {
+fn snapshot_node(node: &mut Node, subtask: u32, checkpoint: CheckpointId, parts: &SnapshotParts) -> Result<(), (String, Remedy)> {
     match &mut node.kind {
         NodeKind::Source(_) => Ok(()),
         NodeKind::Sink(sink) => {

@@ -151,7 +151,10 @@ fn prepare_loop(sink: usize, queue: &Receiver<PreparerJob>) {
                         Ok(None) => {}
                         Ok(Some(made)) => {
                             if ledger.prepared(checkpoint, id.clone()).is_err() {
-                                parts.fail(format!("{} prepared transactions wait for their commit: no more can be kept", bodies.len()));
+                                parts.fail(format!(
+                                    "{} prepared transactions wait for their commit: no more can be kept",
+                                    bodies.len()
+                                ));
                                 continue;
                             }
                             let sources = sources.spans;

@@ -104,8 +104,7 @@ impl<'a> Batch<'a> {
             let (key_end, value_end) = (u32_of(&ends[..4]), u32_of(&ends[4..]));
             let bytes = &wire.data[start..value_end];
             let (key, value) = bytes.split_at(key_end - start);
-            let record =
-                Record { bytes, key, value, time: i64::from_le_bytes(time.try_into().expect("chunks of eight")), port };
+            let record = Record { bytes, key, value, time: i64::from_le_bytes(time.try_into().expect("chunks of eight")), port };
             start = value_end;
             record
         })

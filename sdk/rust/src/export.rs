@@ -71,10 +71,7 @@ macro_rules! __export_operator {
                 fn describe() -> $crate::bindings::Descriptor {
                     $crate::export::describe::<$operator, _>()
                 }
-                fn open(
-                    task: $crate::bindings::types::TaskInfo,
-                    config: String,
-                ) -> Result<(), $crate::bindings::types::Error> {
+                fn open(task: $crate::bindings::types::TaskInfo, config: String) -> Result<(), $crate::bindings::types::Error> {
                     $crate::export::$start::<$operator, _>(task, &config)
                 }
                 fn process(

@@ -152,11 +152,7 @@ pub mod glue {
     }
 
     /// See `sink-writer.prepare`.
-    pub fn prepare(
-        writer: &mut impl SinkWriter,
-        checkpoint: &str,
-        end_of_input: bool,
-    ) -> Result<Option<Prepared>, types::Error> {
+    pub fn prepare(writer: &mut impl SinkWriter, checkpoint: &str, end_of_input: bool) -> Result<Option<Prepared>, types::Error> {
         writer.prepare(checkpoint, end_of_input).map_err(Error::into_wire)
     }
 

@@ -7,7 +7,10 @@ use weir_tests::judge;
 /// Broken lines, and what the parser says of each.
 const BROKEN: &[(&str, &str)] = &[
     ("2013,1,1", "3 fields, a flight has 19"),
-    ("2013,1,1,517,515,late,830,819,11,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z", "field 6 (dep_delay) is 'late'"),
+    (
+        "2013,1,1,517,515,late,830,819,11,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z",
+        "field 6 (dep_delay) is 'late'",
+    ),
     ("", "1 fields, a flight has 19"),
 ];
 

@@ -32,7 +32,11 @@ const ACTIONS: &[Action] = &[
     Action { name: "loop", limits: "call = \"200ms\"", said: &["computed longer than its limit, 200ms", "`limits.call`"] },
     Action { name: "memory", limits: PATIENT, said: &["more memory than its limit, 64MiB", "`limits.memory`"] },
     Action { name: "recurse", limits: PATIENT, said: &["trapped: wasm trap: "] },
-    Action { name: "flood", limits: "call = \"60s\", emit = \"4MiB\"", said: &["more bytes than its limit, 4MiB", "`limits.emit`"] },
+    Action {
+        name: "flood",
+        limits: "call = \"60s\", emit = \"4MiB\"",
+        said: &["more bytes than its limit, 4MiB", "`limits.emit`"],
+    },
     Action { name: "bad-record", limits: PATIENT, said: &["bad, as configured"] },
 ];
 
@@ -79,7 +83,8 @@ impl Case {
 
     /// The same with the keyed plugin, behind an exchange.
     fn keyed(&self, action: &Action, policy: &str) {
-        let parse = format!("[[operator]]\nname = \"parse\"\nplugin = \"{}\"\nfrom = \"flights\"\n", guest("parse_flights").display());
+        let parse =
+            format!("[[operator]]\nname = \"parse\"\nplugin = \"{}\"\nfrom = \"flights\"\n", guest("parse_flights").display());
         let operators = parse + &self.suspect("misbehave_keyed", "parse", action, &self.on, policy);
         self.write(2, &operators, policy);
     }
@@ -165,7 +170,10 @@ path = "out"
 
     /// The dead letters, each with the bad line that it is about. Every bad line has exactly one.
     fn dead_letters<'a>(&self, bad: &'a [Bad<'a>], plugin: &str, said: &[&str]) -> Vec<(Value, &'a Bad<'a>)> {
-        let digest: String = Sha256::digest(std::fs::read(guest(plugin)).expect("a guest can be read")).iter().map(|b| format!("{b:02x}")).collect();
+        let digest: String = Sha256::digest(std::fs::read(guest(plugin)).expect("a guest can be read"))
+            .iter()
+            .map(|b| format!("{b:02x}"))
+            .collect();
         let letters = judge::lines(&self.scratch.path("dead")).unwrap();
         assert_eq!(letters.len(), bad.len(), "{letters:?}");
         let mut missing: Vec<&Bad<'_>> = bad.iter().collect();
@@ -194,7 +202,9 @@ fn fail_stops_the_job_and_names_the_record() {
         let record = format!("source flights, {}, offset {}", first.file, first.offset);
         let failed = case.run(&[]).expect_code(1).expect_text(action.said);
         let last = failed.stderr.lines().last().unwrap_or_default();
-        for text in ["job 'hostile' failed for good", "plugin `misbehave` as `suspect`, subtask 0, process", &record, "run the job again"] {
+        for text in
+            ["job 'hostile' failed for good", "plugin `misbehave` as `suspect`, subtask 0, process", &record, "run the job again"]
+        {
             assert!(last.contains(text), "the last line does not say '{text}':\n{}", failed.stderr);
         }
         // A config that takes no offence goes on where the job stopped.
@@ -272,7 +282,10 @@ fn behind_an_exchange_state_stays_exact_and_letters_have_a_range() {
         judge_counts(case.good(), &case.scratch.path("out"));
         for (letter, bad) in case.dead_letters(&case.bad(2), "misbehave_keyed", action.said) {
             assert!(covers(&letter, bad), "{letter} does not cover {} {}", bad.file, bad.offset);
-            assert_eq!(base64::engine::general_purpose::STANDARD.decode(letter["key"].as_str().unwrap()).ok(), key(bad.line).map(String::into_bytes));
+            assert_eq!(
+                base64::engine::general_purpose::STANDARD.decode(letter["key"].as_str().unwrap()).ok(),
+                key(bad.line).map(String::into_bytes)
+            );
         }
     }
 }

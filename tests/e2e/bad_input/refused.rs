@@ -27,19 +27,33 @@ fn mistakes() -> Vec<Mistake> {
     let operator_as_sink = format!("connector = \"plugin\"\nfrom = \"stats\"\n{pinned}");
     vec![
         mistake("interval = ", "intervall = ", &["job.toml:7", "[checkpoint]", "unknown key 'intervall'", "'interval'"]),
-        mistake("from = \"stats\"", "from = \"statts\"", &["[[sink]] stats-out", "\"statts\" names no source and no operator", "'stats'"]),
+        mistake(
+            "from = \"stats\"",
+            "from = \"statts\"",
+            &["[[sink]] stats-out", "\"statts\" names no source and no operator", "'stats'"],
+        ),
         mistake("from = \"parse\"", "from = [\"parse\", \"stats\"]", &["form a cycle", "stats → stats"]),
         mistake("from = \"flights\"", "from = \"stats\"", &["form a cycle", "parse → stats → parse"]),
-        plugin("plugins/core.wasm", &["operator stats", "plugins/core.wasm", "a core module, not a component", "weir-componentize"]),
+        plugin(
+            "plugins/core.wasm",
+            &["operator stats", "plugins/core.wasm", "a core module, not a component", "weir-componentize"],
+        ),
         plugin("plugins/text.wasm", &["operator stats", "plugins/text.wasm", "this is Wasm text"]),
         plugin("in/flights-01.csv", &["operator stats", "in/flights-01.csv", "this is not Wasm"]),
         plugin("plugins/cut.wasm", &["operator stats", "plugins/cut.wasm", "does not compile"]),
         plugin("plugins/none.wasm", &["operator stats", "plugins/none.wasm", "can't be read", "build it, or correct `plugin`"]),
         plugin(guest("file_sink").display(), &["operator stats", "file_sink.wasm is a sink, where an operator is needed"]),
-        plugin(guest("wants_clock").display(), &["operator stats", "wants_clock.wasm", "`wasi:clocks/wall-clock@", "grants nothing"]),
+        plugin(
+            guest("wants_clock").display(),
+            &["operator stats", "wants_clock.wasm", "`wasi:clocks/wall-clock@", "grants nothing"],
+        ),
         plugin(guest("trap_at_describe").display(), &["operator stats", "trap_at_describe.wasm", "describe", "trapped"]),
         mistake(sink, operator_as_sink, &["sink stats-out", "carrier_stats.wasm is an operator, where a sink is needed"]),
-        mistake(&pinned, format!("{pinned}\nsha256 = \"{}\"", "0f".repeat(32)), &["operator stats", "sha256", "0f0f0f", "another build"]),
+        mistake(
+            &pinned,
+            format!("{pinned}\nsha256 = \"{}\"", "0f".repeat(32)),
+            &["operator stats", "sha256", "0f0f0f", "another build"],
+        ),
         mistake(&pinned, format!("{pinned}\ngrants = {{ clock = true }}"), &["'grants.clock'", "not in this version"]),
         mistake(&pinned, format!("{pinned}\non_bad_record = \"dead-letter\""), &["[[operator]] stats", "dead_letter"]),
     ]

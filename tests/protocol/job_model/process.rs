@@ -110,7 +110,13 @@ impl Process {
     }
 
     fn stop(&mut self) {
-        *self = Process { fenced: self.fenced, lost: self.lost, finished: self.finished, expired: self.expired, ..Process::default() };
+        *self = Process {
+            fenced: self.fenced,
+            lost: self.lost,
+            finished: self.finished,
+            expired: self.expired,
+            ..Process::default()
+        };
     }
 
     fn claimant_event(&mut self, config: &Config, world: &mut World, event: claimant::Event) {
@@ -432,9 +438,9 @@ impl Process {
             }
             commit::Effect::PermitDone { checkpoint } => {
                 let contains: Vec<TransactionId> = self.running().snapshots[&checkpoint].contains.concat();
-                let committed = contains.iter().all(|id| {
-                    matches!(world.status(id), super::world::Status::Committed | super::world::Status::Forgotten)
-                });
+                let committed = contains
+                    .iter()
+                    .all(|id| matches!(world.status(id), super::world::Status::Committed | super::world::Status::Forgotten));
                 world.check(committed, "T4 a permit is done when all of it is committed");
                 self.coordinator_event(config, world, CoordEvent::CommitsDone { now, checkpoint });
             }

@@ -45,10 +45,21 @@ fn check(name: &str, mut model: Config) {
     for part in std::env::var("TUNE").unwrap_or_default().split(',').filter(|p| !p.is_empty()) {
         let (k, v) = part.split_once('=').unwrap();
         let n: u32 = v.parse().unwrap();
-        match k { "starts" => model.starts = n, "checkpoints" => model.checkpoints = n, "crashes" => model.crashes = n,
-            "attempts" => model.attempts = n, "tries" => model.tries = n, "concurrent" => model.concurrent = n as usize,
-            "writers" => model.writers = n, "time" => model.time_max = n as u64, "slots" => model.slots = n as u64,
-            "retention" => model.retention = n == 1, "late" => model.late_store = n == 1, "flaky" => model.flaky_outside = n == 1, _ => panic!() }
+        match k {
+            "starts" => model.starts = n,
+            "checkpoints" => model.checkpoints = n,
+            "crashes" => model.crashes = n,
+            "attempts" => model.attempts = n,
+            "tries" => model.tries = n,
+            "concurrent" => model.concurrent = n as usize,
+            "writers" => model.writers = n,
+            "time" => model.time_max = n as u64,
+            "slots" => model.slots = n as u64,
+            "retention" => model.retention = n == 1,
+            "late" => model.late_store = n == 1,
+            "flaky" => model.flaky_outside = n == 1,
+            _ => panic!(),
+        }
     }
     let begun = std::time::Instant::now();
     let checker = model.checker().threads(2).spawn_bfs().join();

@@ -91,10 +91,7 @@ impl World {
                 }
             }
             LogEntry::Checkpoint(checkpoint) => self.contained.extend(checkpoint.contains.iter().cloned()),
-            LogEntry::Tombstone { .. }
-            | LogEntry::Finished { .. }
-            | LogEntry::Unreadable { .. }
-            | LogEntry::Foreign { .. } => {}
+            LogEntry::Tombstone { .. } | LogEntry::Finished { .. } | LogEntry::Unreadable { .. } | LogEntry::Foreign { .. } => {}
         }
         Arc::make_mut(&mut self.log).insert(slot, entry);
         self.check_log();
@@ -108,9 +105,8 @@ impl World {
     fn check_log(&mut self) {
         let view = self.view();
         let counted: Vec<(Slot, CheckpointId)> = view.checkpoints().map(|(slot, checkpoint)| (slot, checkpoint.id)).collect();
-        let late = counted.iter().any(|(slot, id)| {
-            self.fences.range(..slot).any(|(_, generation)| *generation > id.generation())
-        });
+        let late =
+            counted.iter().any(|(slot, id)| self.fences.range(..slot).any(|(_, generation)| *generation > id.generation()));
         self.check(!late, "C7 no manifest of a generation counts after a newer claim");
         let newest = counted.last().map(|(_, id)| *id);
         self.check(newest >= self.newest, "C1 the newest checkpoint never goes back");

@@ -60,12 +60,8 @@ thread_local! {
 
 impl Guest for Liar {
     fn describe() -> Descriptor {
-        let state = |name: &str, prefetch| StateDesc {
-            name: name.to_owned(),
-            kind: "value".to_owned(),
-            schema_version: 1,
-            prefetch,
-        };
+        let state =
+            |name: &str, prefetch| StateDesc { name: name.to_owned(), kind: "value".to_owned(), schema_version: 1, prefetch };
         Descriptor {
             plugin_name: "liar".to_owned(),
             plugin_version: "0.1.0".to_owned(),
@@ -109,12 +105,9 @@ impl Guest for Liar {
                 let records = input.clone();
                 Ok(Output { sides: vec![SideOutput { port: 7, records }], ..output(input) })
             }
-            Lie::IndexShort
-            | Lie::IndexDescending
-            | Lie::IndexBeyond
-            | Lie::TimesShort
-            | Lie::CountHigh
-            | Lie::AuxGarbage => Ok(output(lying_batch(lie, input))),
+            Lie::IndexShort | Lie::IndexDescending | Lie::IndexBeyond | Lie::TimesShort | Lie::CountHigh | Lie::AuxGarbage => {
+                Ok(output(lying_batch(lie, input)))
+            }
         }
     }
 
@@ -189,9 +182,7 @@ mod tests {
 
     #[test]
     fn a_lie_about_the_batch_changes_just_one_thing() {
-        for lie in
-            [Lie::IndexShort, Lie::IndexDescending, Lie::IndexBeyond, Lie::TimesShort, Lie::CountHigh, Lie::AuxGarbage]
-        {
+        for lie in [Lie::IndexShort, Lie::IndexDescending, Lie::IndexBeyond, Lie::TimesShort, Lie::CountHigh, Lie::AuxGarbage] {
             let (told, honest) = (lying_batch(lie, two_records()), two_records());
             let same = [
                 told.count == honest.count,

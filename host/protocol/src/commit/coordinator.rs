@@ -8,7 +8,7 @@
 
 pub use super::events::{AbortOutcome, Call, CommitOutcome, Effect, Event, LossReason, RetryPolicy};
 use super::lane::{Lane, LaneStep};
-use super::recovering::{Abortion, AbortStep};
+use super::recovering::{AbortStep, Abortion};
 use crate::coordinator::CommitPermit;
 use crate::mutant::{Mutant, Mutation};
 use crate::{CheckpointId, Generation, TransactionId};

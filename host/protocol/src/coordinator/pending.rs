@@ -35,14 +35,7 @@ pub(super) enum Phase {
 
 impl Pending {
     pub fn new(kind: CheckpointKind, triggered: Duration, base: CheckpointId) -> Self {
-        Pending {
-            kind,
-            triggered,
-            base,
-            phase: Phase::Collecting,
-            acknowledged: BTreeSet::new(),
-            committables: BTreeMap::new(),
-        }
+        Pending { kind, triggered, base, phase: Phase::Collecting, acknowledged: BTreeSet::new(), committables: BTreeMap::new() }
     }
 
     pub fn add_committables(&mut self, committables: Vec<Committable>) {

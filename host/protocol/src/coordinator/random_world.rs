@@ -201,8 +201,7 @@ impl World {
     fn prepare(&mut self, checkpoint: CheckpointId) -> Vec<Committable> {
         if !self.rng.one_in(3) {
             let number = u64::from(checkpoint.sequence());
-            let id =
-                TransactionId { lineage: Lineage(7), generation: GENERATION, sink: "out".to_owned(), writer: 0, number };
+            let id = TransactionId { lineage: Lineage(7), generation: GENERATION, sink: "out".to_owned(), writer: 0, number };
             let valid_until = self.rng.one_in(2).then(|| self.now + Duration::from_secs(10 + self.rng.below(90) as u64));
             self.uncommitted.insert(id, valid_until);
         }

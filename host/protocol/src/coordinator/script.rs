@@ -7,8 +7,8 @@
 //! `fail SUB` · `end SUB` · `published N` · `unknown N` · `tombstone N` · `claim` · `suspend` · `committed N`.
 
 use super::{
-    AbortReason, AckOutcome, CheckpointCoordinator, CheckpointKind, Committable, CompletedCheckpoint, CoordEffect,
-    CoordEvent, CoordinatorConfig, FailOverReason,
+    AbortReason, AckOutcome, CheckpointCoordinator, CheckpointKind, Committable, CompletedCheckpoint, CoordEffect, CoordEvent,
+    CoordinatorConfig, FailOverReason,
 };
 use crate::ids::{CheckpointId, Generation, Lineage, SubtaskIndex, TransactionId};
 use crate::mutant::Mutant;

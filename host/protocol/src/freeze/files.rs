@@ -122,7 +122,8 @@ impl Files {
 
     /// Forgets what is in no list, and gives up local files that are stored or in no list (S1).
     pub(super) fn collect(&mut self) -> Vec<FileId> {
-        let entries = || self.pending.values().flat_map(|list| list.base.iter().chain(&list.deltas).map(|e| (e, list.checkpoint)));
+        let entries =
+            || self.pending.values().flat_map(|list| list.base.iter().chain(&list.deltas).map(|e| (e, list.checkpoint)));
         let uploading: BTreeSet<FileId> = entries().filter(|(e, by)| e.stored_by == *by).map(|(e, _)| e.file).collect();
         let listed: BTreeSet<FileId> = self.base.iter().chain(&self.deltas).copied().collect();
         let mut gone = Vec::new();

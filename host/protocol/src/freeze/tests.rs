@@ -342,8 +342,7 @@ fn run(seed: u64, policy: FreezePolicy, fault: Fault, mutation: Mutation) -> Bac
     backend
 }
 
-const POLICIES: [FreezePolicy; 3] =
-    [NO_REBASE, ALWAYS_REBASE, FreezePolicy { rebase_bytes_min: 4, copying_max: 1, ..NO_REBASE }];
+const POLICIES: [FreezePolicy; 3] = [NO_REBASE, ALWAYS_REBASE, FreezePolicy { rebase_bytes_min: 4, copying_max: 1, ..NO_REBASE }];
 
 #[test]
 fn random_runs_restore_what_was_alive_at_each_barrier() {

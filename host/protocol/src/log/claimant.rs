@@ -208,7 +208,8 @@ impl Claimant {
     fn judge_and_claim(&mut self, log: &LogView, effects: &mut Vec<Effect>) {
         self.rounds += 1;
         if self.rounds > CLAIM_ROUNDS {
-            return self.end(Effect::GaveUp { reason: format!("{CLAIM_ROUNDS} claims of other processes came in between") }, effects);
+            return self
+                .end(Effect::GaveUp { reason: format!("{CLAIM_ROUNDS} claims of other processes came in between") }, effects);
         }
         let generation = log.next_generation();
         match recovery::plan(log, &self.ask.ask, generation) {

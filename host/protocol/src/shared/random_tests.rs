@@ -67,8 +67,7 @@ fn run(seed: u64) {
                 }
                 files.dedup_by(|a, b| a.name == b.name);
                 let stored = |name: &String| oracle.completed.values().any(|files| files.contains(name));
-                let held: Vec<String> =
-                    files.iter().map(|file| file.name.clone()).filter(|n| *n == name || stored(n)).collect();
+                let held: Vec<String> = files.iter().map(|file| file.name.clone()).filter(|n| *n == name || stored(n)).collect();
                 oracle.pending.get_mut(&checkpoint).expect("picked from it").extend(held);
                 registry.handle(RegistryEvent::Registered { checkpoint, files }, &mut effects);
             }

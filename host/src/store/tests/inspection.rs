@@ -15,7 +15,8 @@ async fn a_list_tells_sizes_ages_and_what_is_new() {
     published(&mut job.log, manifest("1-1", &[&a])).await;
     published(&mut job.log, manifest("1-2", &[&a, &b])).await;
     let list = list_checkpoints(&fixture.log(), NOW_MS).await.expect("it can be read");
-    let told: Vec<_> = list.checkpoints.iter().map(|row| (row.id.as_str(), row.state, row.files, row.bytes, row.new_bytes)).collect();
+    let told: Vec<_> =
+        list.checkpoints.iter().map(|row| (row.id.as_str(), row.state, row.files, row.bytes, row.new_bytes)).collect();
     assert_eq!(told, [("1-1", CheckpointState::Retained, 1, 100, 100), ("1-2", CheckpointState::Newest, 2, 120, 20)]);
     assert!(list.checkpoints.iter().all(|row| row.age_ms == 60_000 && row.committables == 1 && !row.last));
     let claim = list.claim.expect("it was claimed");

@@ -9,9 +9,7 @@
 //!
 //! The oracle is the map of live values, cloned at each barrier. This file is used by the tests here and by the exhaustive model.
 
-use super::freeze::{
-    Cause, Effect, Event, FileId, FreezePolicy, FreezeQueue, LocalFile, SetId, SnapshotEntry, SnapshotList,
-};
+use super::freeze::{Cause, Effect, Event, FileId, FreezePolicy, FreezeQueue, LocalFile, SetId, SnapshotEntry, SnapshotList};
 use super::{CheckpointId, Generation};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -313,7 +311,10 @@ impl Backend {
     /// S2: what the list restores is what was alive at the barrier.
     fn snapshot(&mut self, list: SnapshotList) {
         let restored = self.restore(&list);
-        self.check(self.at_barrier.get(&list.checkpoint) == Some(&restored), "S2: a snapshot is not what was alive at its barrier");
+        self.check(
+            self.at_barrier.get(&list.checkpoint) == Some(&restored),
+            "S2: a snapshot is not what was alive at its barrier",
+        );
         self.pending.insert(list.checkpoint, list);
         self.check_uploads();
     }
@@ -339,8 +340,7 @@ impl Backend {
     /// S1: what a pending snapshot has to upload lies here.
     fn check_uploads(&mut self) {
         let entries = |list: &SnapshotList| list.base.iter().chain(&list.deltas).copied().collect::<Vec<SnapshotEntry>>();
-        let lists: Vec<(CheckpointId, Vec<SnapshotEntry>)> =
-            self.pending.iter().map(|(id, list)| (*id, entries(list))).collect();
+        let lists: Vec<(CheckpointId, Vec<SnapshotEntry>)> = self.pending.iter().map(|(id, list)| (*id, entries(list))).collect();
         for (checkpoint, entries) in lists {
             for entry in entries {
                 let here = entry.stored_by != checkpoint || self.local.contains(&entry.file);
