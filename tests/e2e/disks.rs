@@ -123,7 +123,7 @@ fn no_room_after_a_commit() {
 }
 
 #[test]
-fn no_room_for_an_upload() {
+fn no_room_on_the_disk_of_the_storage() {
     let case = impatient();
     let Some(disk) = Mount::new(case.storage(), ROOM) else { return };
     drop(fill_at(&case, &disk, "upload-partial:5"));
