@@ -110,6 +110,17 @@ impl Running {
         panic!("weir did not stop in {DEADLINE:?}");
     }
 
+    /// Waits until something has happened while it runs.
+    ///
+    /// # Panics
+    /// If it ends before, or the deadline passes. `what`: for that message.
+    pub fn wait_until(&mut self, what: &str, mut happened: impl FnMut() -> bool) {
+        while !happened() {
+            assert!(self.started.elapsed() < DEADLINE, "{what}: not in {DEADLINE:?}");
+            assert!(self.wait_for(LOOK).is_none(), "weir ended before: {what}");
+        }
+    }
+
     /// Waits for the end.
     pub fn finish(mut self) -> Ended {
         let status = self.wait_for(DEADLINE.saturating_sub(self.started.elapsed()));
