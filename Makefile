@@ -3,23 +3,26 @@
 WEIR_CACHE ?= $(HOME)/.cache/weir
 export WEIR_CACHE
 # Outside the checkout, so that a fresh clone only rebuilds Weir's own crates.
-export CARGO_TARGET_DIR ?= $(WEIR_CACHE)/target
+CARGO_TARGET_DIR ?= $(WEIR_CACHE)/target
+export CARGO_TARGET_DIR
 CARGO ?= cargo
-WEIR := $(CARGO_TARGET_DIR)/release/weir
+RELEASE := $(CARGO_TARGET_DIR)/release
 
 .PHONY: demo test soak bench build guests setup lint
 
 setup:
 	@scripts/setup.sh
 
+# The whole workspace at once: a part alone would select other features of shared crates, and compile wasmtime again.
 build: setup
-	$(CARGO) build --release -p weir-host -p weir-componentize
+	$(CARGO) build --locked --release --workspace --bins
 
 guests: build
-	scripts/build-guests.sh
+	scripts/setup-guests.sh
+	WEIR_COMPONENTIZE=$(RELEASE)/weir-componentize scripts/build-guests.sh
 
 demo: guests
-	scripts/demo.sh $(WEIR)
+	scripts/demo.sh $(RELEASE)/weir
 
 # The same command as in CI.
 test: guests
@@ -27,11 +30,11 @@ test: guests
 
 # Every crash point at every parallelism, many random kills: half an hour and more.
 soak: guests
-	WEIR_SOAK=1 scripts/test.sh e2e
+	WEIR_SOAK=1 $(CARGO) test --locked --release --workspace --test e2e -- --nocapture --test-threads 2
 
 bench: guests
-	$(CARGO) bench -p weir-benches
+	$(CARGO) bench --locked -p weir-benches
 
 lint: setup
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --release --workspace --all-targets -- -D warnings

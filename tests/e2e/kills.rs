@@ -3,6 +3,7 @@
 use std::time::Duration;
 use weir_host::crash::POINTS;
 use weir_tests::flights::{FlightsCase, FlightsOptions};
+use weir_tests::join::JoinCase;
 use weir_tests::{Seeded, soak};
 
 /// Points that a first start does not pass: they are met by the start after a crash.
@@ -59,6 +60,22 @@ fn random_kills(seed: u64, kills: u32, parallelism: u32) {
     case.run(&[], &[]).expect_code(0);
     case.judge().unwrap_or_else(|fault| panic!("seed {seed}, {killed} kills, parallelism {parallelism}: {fault}"));
     case.expect_clean();
+}
+
+/// The join: weather ends long before the flights do, flights wait in state, and the end calls give out what never matched.
+#[test]
+fn the_join_survives_kills() {
+    let points = ["all-acked:2", "commit-partial:1", "snapshot-sync-done:3", "final-checkpoint:1", "manifest-published:2"];
+    let rounds = if soak() { points.len() } else { 2 };
+    for point in &points[..rounds] {
+        let case = JoinCase::new();
+        let killed = case.start(&[("WEIR_CRASH_AT", point)]).finish();
+        assert!(killed.was_killed(), "{point} was never passed: {killed:?}");
+        let delay = Duration::from_millis(400);
+        case.start(&[]).kill_after(delay);
+        case.start(&[]).finish().expect_code(0);
+        case.judge().unwrap_or_else(|fault| panic!("{point}: {fault}"));
+    }
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! End to end: the real binary on real jobs, killed, restarted and judged by its committed output.
 
+mod bad_input;
+mod damage;
+mod disks;
 mod exact;
 mod kills;
 mod resume;

@@ -230,7 +230,7 @@ path = "out/rejected"
 }
 
 /// Names of state files in a manifest: the `name` of every object in a `base` or `deltas` list.
-fn collect_names(value: &serde_json::Value, names: &mut BTreeSet<String>) {
+pub fn collect_names(value: &serde_json::Value, names: &mut BTreeSet<String>) {
     match value {
         serde_json::Value::Object(map) => {
             for (key, value) in map {

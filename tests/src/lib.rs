@@ -2,6 +2,7 @@
 //! nothing of Weir's code.
 
 pub mod flights;
+pub mod join;
 pub mod judge;
 pub mod process;
 pub mod scratch;

@@ -121,6 +121,13 @@ impl Running {
         }
     }
 
+    /// Waits until a crash point of `WEIR_STOP_AT` has stopped it, lets `change` change the world, and goes on.
+    pub fn change_while_stopped(&mut self, change: impl FnOnce()) {
+        self.wait_until_stopped();
+        change();
+        self.signal(rustix::process::Signal::CONT);
+    }
+
     /// Waits for the end.
     pub fn finish(mut self) -> Ended {
         let status = self.wait_for(DEADLINE.saturating_sub(self.started.elapsed()));

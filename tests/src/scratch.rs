@@ -1,5 +1,6 @@
 //! A folder of a test's own, removed at its end.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A scratch folder.
@@ -59,4 +60,13 @@ pub fn files_below(folder: &Path) -> Vec<String> {
     walk(folder, folder, &mut files);
     files.sort();
     files
+}
+
+/// Every file below a folder with its content: to see whether anything has changed.
+pub fn picture(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let read = |name: String| {
+        let content = std::fs::read(folder.join(&name)).expect("a scratch file can be read");
+        (name, content)
+    };
+    files_below(folder).into_iter().map(read).collect()
 }

@@ -143,7 +143,11 @@ mod tests {
             ("a\"b,c", &["a\"b", "c"]),
         ];
         for (line, expected) in cases {
-            assert_eq!(contents(line).as_deref(), Ok(&expected.iter().map(|s| s.to_string()).collect::<Vec<_>>()[..]), "{line}");
+            assert_eq!(
+                contents(line).as_deref(),
+                Ok(&expected.iter().map(|s| s.to_string()).collect::<Vec<_>>()[..]),
+                "{line}"
+            );
         }
         for line in ["\"a", "\"a\"b,c", "x,\"", "\"\"\""] {
             assert_eq!(contents(line), Err(BadQuotes), "{line}");

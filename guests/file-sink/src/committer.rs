@@ -102,9 +102,10 @@ impl Committer {
             Found::StagedAlone => Outcome::Lost(format!(
                 "{file} has no marker any more: its abort was begun, or somebody removed it. The file is left where it is"
             )),
-            Found::Prepared if !self.has_size(file, target.bytes)? => {
-                Outcome::Lost(format!("{file} has not the {} bytes that were prepared; it is left where it is", target.bytes))
-            }
+            Found::Prepared if !self.has_size(file, target.bytes)? => Outcome::Lost(format!(
+                "{file} has not the {} bytes that were prepared; it is left where it is",
+                target.bytes
+            )),
             Found::Prepared if self.out().exists(&target.name)? => taken(staged, target),
             Found::Prepared => Outcome::Retry("prepared, not committed yet".to_owned()),
         })
@@ -117,11 +118,9 @@ impl Committer {
 
     fn try_commit(&self, staged: &Staged, target: &Target) -> Result<Outcome, String> {
         match self.judge(staged, target)? {
-            Outcome::Retry(_) => Ok(if self.out().rename(&staged.file, &target.name)? {
-                Outcome::Committed
-            } else {
-                taken(staged, target)
-            }),
+            Outcome::Retry(_) => {
+                Ok(if self.out().rename(&staged.file, &target.name)? { Outcome::Committed } else { taken(staged, target) })
+            }
             Outcome::AlreadyCommitted => {
                 // Who renamed it may have died before the folders were durable.
                 self.out().sync("")?;
@@ -156,7 +155,8 @@ fn names(what: &Committable) -> Result<(Staged, Target), Outcome> {
     if what.version != VERSION {
         return Err(Outcome::Unknown(format!("{} has version {}, this build reads {VERSION}", what.id, what.version)));
     }
-    let target = Target::decode(&what.bytes).ok_or_else(|| Outcome::Unknown(format!("{}: its bytes name no file", what.id)))?;
+    let target =
+        Target::decode(&what.bytes).ok_or_else(|| Outcome::Unknown(format!("{}: its bytes name no file", what.id)))?;
     Ok((Staged::of(&what.id).map_err(Outcome::Unknown)?, target))
 }
 

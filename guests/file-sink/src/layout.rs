@@ -45,7 +45,8 @@ impl Staged {
         let [lineage, _, sink, subtask, _] = parts[..] else {
             return Err(format!("'{identity}' is no identity: it has {} parts, not five", parts.len()));
         };
-        let subtask = subtask.parse().map_err(|_| format!("'{identity}' is no identity: subtask '{subtask}' is not a number"))?;
+        let subtask =
+            subtask.parse().map_err(|_| format!("'{identity}' is no identity: subtask '{subtask}' is not a number"))?;
         let folder = folder(lineage, sink);
         Ok(Staged {
             file: format!("{folder}/{identity}"),

@@ -80,7 +80,9 @@ fn both_gone_is_lost_and_a_taken_name_keeps_the_records() {
     let (first, second) = (prepared(&folders, 1), prepared(&folders, 2));
     let (sink, out) = (open(&folders), folders.grants().folder("out"));
     out.append("part-1-3-2", b"somebody else's\n").unwrap();
-    assert!(matches!(&sink.commit(std::slice::from_ref(&second)).unwrap()[..], [Outcome::Lost(why)] if why.contains("part-1-3-2 is there already")));
+    assert!(
+        matches!(&sink.commit(std::slice::from_ref(&second)).unwrap()[..], [Outcome::Lost(why)] if why.contains("part-1-3-2 is there already"))
+    );
     assert!(matches!(sink.status(&second).unwrap(), Outcome::Lost(_)));
     assert_eq!(folders.files("out")[&staging(2)], b"one\ntwo\n");
     assert_eq!(folders.files("out")["part-1-3-2"], b"somebody else's\n");

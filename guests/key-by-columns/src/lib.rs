@@ -124,7 +124,10 @@ mod tests {
         let line = "EWR,39.02,2013-01-01T06:00:00Z";
         harness.send(0, &[("", line, 0)]).unwrap();
         let records = harness.take_main();
-        assert_eq!((records[0].key(), records[0].text(), records[0].time), ("EWR,2013-01-01T06:00:00Z", line, 1_357_020_000_000));
+        assert_eq!(
+            (records[0].key(), records[0].text(), records[0].time),
+            ("EWR,2013-01-01T06:00:00Z", line, 1_357_020_000_000)
+        );
     }
 
     #[test]

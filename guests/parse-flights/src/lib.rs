@@ -104,7 +104,8 @@ impl<'a> Flight<'a> {
                 return Err(bad(column, "is empty"));
             }
         }
-        let time = weir_csv::time_ms(fields[TIME_HOUR]).ok_or_else(|| wrong(&fields, TIME_HOUR, "a time such as 2013-01-01T10:00:00Z"))?;
+        let time = weir_csv::time_ms(fields[TIME_HOUR])
+            .ok_or_else(|| wrong(&fields, TIME_HOUR, "a time such as 2013-01-01T10:00:00Z"))?;
         let delayed_known = delay != b"NA";
         if delayed_known && weir_csv::whole(delay).is_none() {
             return Err(wrong(&fields, DEP_DELAY, "a number or NA"));
@@ -156,7 +157,10 @@ mod tests {
             (format!("{LINE},x"), "20 fields, a flight has 19"),
             (String::new(), "1 fields, a flight has 19"),
             (LINE.replace(",2,", ",late,"), "field 6 (dep_delay) is 'late', not a number or NA"),
-            (LINE.replace("T10", " 10"), "field 19 (time_hour) is '2013-01-01 10:00:00Z', not a time such as 2013-01-01T10:00:00Z"),
+            (
+                LINE.replace("T10", " 10"),
+                "field 19 (time_hour) is '2013-01-01 10:00:00Z', not a time such as 2013-01-01T10:00:00Z",
+            ),
             (LINE.replace("UA", ""), "field 10 (carrier) is empty"),
             (LINE.replace("UA", "\"UA"), "field 10 (carrier) a quoted field does not end with its quote"),
         ];

@@ -8,7 +8,7 @@ use super::progress::{Display, Reporter};
 use super::{json, logging, signals};
 use crate::crash;
 use crate::graph::{JobGraph, Problem};
-use crate::job::{JobOutcome, LostTransaction, RunOptions, Runtime, StartMode, stop_pair};
+use crate::job::{Failure, JobOutcome, LostTransaction, RunOptions, Runtime, StartMode, stop_pair};
 use indicatif::MultiProgress;
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -81,9 +81,7 @@ pub(super) fn tell(job: &str, outcome: &JobOutcome, json: bool, output: &mut Out
             let from = resumes_from.map_or_else(|| "the beginning".to_owned(), |checkpoint| format!("checkpoint {checkpoint}"));
             output.say(format!("job '{job}' was stopped at once, without a final checkpoint; the next run goes on from {from}"));
         }
-        JobOutcome::Failed(failure) => {
-            output.say(format!("error: job '{job}' failed for good: {}: {}; {}", failure.place, failure.why, failure.next));
-        }
+        JobOutcome::Failed(failure) => tell_failed(job, failure, output),
         JobOutcome::Refused { problems } => output.problems(problems),
         JobOutcome::CommitLost { transactions } => tell_lost(job, transactions, output),
         JobOutcome::CannotRestore { checkpoint, why, older } => {
@@ -98,6 +96,19 @@ pub(super) fn tell(job: &str, outcome: &JobOutcome, json: bool, output: &mut Out
             "error: another process has taken job '{job}' over ({by}); this one committed nothing after that. Let only one of them run"
         )),
     }
+}
+
+/// The last line must say it all: a reason of several lines (a plugin's backtrace) is told before it, and summed up there by
+/// its first line (what) and its last (which record).
+fn tell_failed(job: &str, failure: &Failure, output: &mut Output<'_>) {
+    let why = match failure.why.lines().collect::<Vec<_>>()[..] {
+        [first, .., last] => {
+            output.say(&failure.why);
+            format!("{first} … {}", last.trim_start())
+        }
+        [] | [_] => failure.why.clone(),
+    };
+    output.say(format!("error: job '{job}' failed for good: {}: {why}; {}", failure.place, failure.next));
 }
 
 fn tell_lost(job: &str, transactions: &[LostTransaction], output: &mut Output<'_>) {

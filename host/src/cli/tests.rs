@@ -151,6 +151,7 @@ fn every_outcome_has_its_exit_code_and_says_what_to_do() {
         sources: vec![LostRange { source: "in".to_owned(), split: "a.csv".to_owned(), first: 10, last: 99 }],
     };
     let failure = Failure { why: "disk full".to_owned(), place: "sink 'out', subtask 0".to_owned(), next: "free some space".to_owned() };
+    let trapped = Failure { why: "it trapped\n  0: frame\n  record: 81".to_owned(), ..failure.clone() };
     for (outcome, code, said) in [
         (JobOutcome::Finished { checkpoint: checkpoint(1) }, 0, "has finished"),
         (JobOutcome::AlreadyFinished { checkpoint: checkpoint(1) }, 0, "had finished before, with checkpoint 3-1: nothing to do"),
@@ -158,6 +159,11 @@ fn every_outcome_has_its_exit_code_and_says_what_to_do() {
         (JobOutcome::Stopped { resumes_from: None }, 130, "the next run goes on from the beginning"),
         (JobOutcome::Stopped { resumes_from: Some(checkpoint(1)) }, 130, "the next run goes on from checkpoint 3-1"),
         (JobOutcome::Failed(failure), 1, "failed for good: sink 'out', subtask 0: disk full; free some space"),
+        (
+            JobOutcome::Failed(trapped),
+            1,
+            "it trapped\n  0: frame\n  record: 81\nerror: job 'j' failed for good: sink 'out', subtask 0: it trapped … record: 81; free",
+        ),
         (JobOutcome::Refused { problems: vec![Problem::new("x", "y", "z")] }, 2, "error: x: y\n       z\nrefused: 1 problem; nothing was started"),
         (
             JobOutcome::CommitLost { transactions: vec![lost] },

@@ -31,17 +31,17 @@ impl FileSourceConnector {
     /// The files that match now, in name order. Names that begin with a dot must be asked for by a dot.
     fn files(&self) -> Result<BTreeSet<String>, ConnectorError> {
         let options = glob::MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
-        let invalid = |error| ConnectorError::permanent(format!("source {}: '{}' is no glob: {error}", self.name, self.pattern));
+        let invalid = |error| ConnectorError::permanent(format!("'{}' is no glob: {error}", self.pattern));
         let mut files = BTreeSet::new();
         for entry in glob::glob_with(&self.pattern, options).map_err(invalid)? {
             let path = entry.map_err(|error| {
-                ConnectorError::permanent(format!("source {}: cannot list {}: {}", self.name, error.path().display(), error.error()))
+                ConnectorError::permanent(format!("cannot list {}: {}", error.path().display(), error.error()))
             })?;
             if path.is_dir() {
                 continue;
             }
             let path = path.into_os_string().into_string().map_err(|path| {
-                ConnectorError::permanent(format!("source {}: the file name {path:?} is not UTF-8: rename the file", self.name))
+                ConnectorError::permanent(format!("the file name {path:?} is not UTF-8: rename the file"))
             })?;
             files.insert(path);
         }
@@ -54,8 +54,8 @@ impl SourceConnector for FileSourceConnector {
         let files = self.files()?;
         if files.is_empty() {
             return Err(ConnectorError::permanent(format!(
-                "source {}: no file matches {}. The list of files is fixed at the first start, so there must be one by then",
-                self.name, self.pattern
+                "no file matches {}. The list of files is fixed at the first start, so there must be one by then",
+                self.pattern
             )));
         }
         files
@@ -74,7 +74,7 @@ impl SourceConnector for FileSourceConnector {
                     self.name, split.state.split, split.state.position
                 )));
             }
-            reopen(&split.state.split, &split.detail)?;
+            reopen(&split.state.split, &split.detail).map_err(|error| before_position(error, split.state.position))?;
         }
         Ok(Box::new(FileReader {
             source,
@@ -240,6 +240,14 @@ fn read_fault(split: &Split, reader: &LineReader, fault: ReadFault) -> Connector
             RECORD_BYTES_MAX >> 20,
             if is_gz(path) { " (bytes are decompressed ones)" } else { "; is this a text file?" }
         )),
+    }
+}
+
+/// A file that can't be read on: where it would have been.
+fn before_position(error: ConnectorError, position: u64) -> ConnectorError {
+    match position {
+        0 => error,
+        _ => ConnectorError { message: format!("{} (it was read up to byte {position})", error.message), ..error },
     }
 }
 

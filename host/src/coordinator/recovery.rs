@@ -9,7 +9,7 @@ use super::losses::lost_transaction;
 use crate::connectors::{Committable, CommitterContext, ConnectorError, SinkConnector, SplitState};
 use crate::crash;
 use crate::graph::job_file::sink_from_section;
-use crate::job::LostTransaction;
+use crate::job::{LostTransaction, StopSignal};
 use crate::state::{RestoredState, SnapshotFile};
 use crate::store::manifest::{FileManifest, Manifest, OperatorManifest, SinkManifest};
 use crate::store::{CheckpointStore, StoreError};
@@ -65,6 +65,8 @@ pub enum RecoveryError {
     Lost(Vec<LostTransaction>),
     /// The attempt fails; a restart may help.
     Failed(String),
+    /// The user wants to stop. What is not ended yet is ended by the next start.
+    Stopped,
 }
 
 /// Commits and aborts of a recovery.
@@ -90,6 +92,7 @@ impl OutsideRecovery<'_> {
         self,
         events: &UnboundedSender<Event>,
         inbox: &mut UnboundedReceiver<Event>,
+        stop: &mut StopSignal,
     ) -> Result<(Vec<SinkCommits>, Vec<String>), RecoveryError> {
         let mut commits = Vec::new();
         for (index, recovering) in self.sinks()?.into_iter().enumerate() {
@@ -115,7 +118,7 @@ impl OutsideRecovery<'_> {
             sink.recover(recovering.contained, self.plan);
             commits.push(sink);
         }
-        let notices = self.drive(&mut commits, inbox).await?;
+        let notices = self.drive(&mut commits, inbox, stop).await?;
         crash::point("recover-aborted");
         commits.retain(|commit| commit.sink().is_some());
         Ok((commits, notices))
@@ -125,6 +128,7 @@ impl OutsideRecovery<'_> {
         &self,
         commits: &mut [SinkCommits],
         inbox: &mut UnboundedReceiver<Event>,
+        stop: &mut StopSignal,
     ) -> Result<Vec<String>, RecoveryError> {
         let (mut owed, mut notices, mut lost) = (commits.len(), Vec::new(), Vec::new());
         while owed > 0 {
@@ -136,6 +140,7 @@ impl OutsideRecovery<'_> {
                     // Nothing else runs yet.
                     Some(Event::Task(_) | Event::Uploaded(..) | Event::Log(_)) | None => Vec::new(),
                 },
+                _ = stop.changed() => return Err(RecoveryError::Stopped),
                 () = tokio::time::sleep_until(wait.into()) => {
                     let now = self.origin.elapsed();
                     commits.iter_mut().flat_map(|commit| commit.tick(now)).collect()
@@ -188,8 +193,8 @@ impl OutsideRecovery<'_> {
     }
 }
 
-/// Splits of each source as the attempt begins: the checkpoint's, or a fresh enumeration.
-pub fn splits_of(parts: &JobParts, manifest: Option<&Manifest>) -> Result<Vec<Vec<SplitState>>, ConnectorError> {
+/// Splits of each source as the attempt begins: the checkpoint's, or a fresh enumeration. An error comes with its place.
+pub fn splits_of(parts: &JobParts, manifest: Option<&Manifest>) -> Result<Vec<Vec<SplitState>>, (String, ConnectorError)> {
     let stored = |name: &str| manifest.and_then(|manifest| manifest.sources.get(name));
     parts
         .graph
@@ -198,7 +203,7 @@ pub fn splits_of(parts: &JobParts, manifest: Option<&Manifest>) -> Result<Vec<Ve
         .zip(&parts.sources)
         .map(|(spec, connector)| match stored(&spec.name) {
             Some(source) => Ok(source.splits.clone()),
-            None => connector.enumerate(),
+            None => connector.enumerate().map_err(|error| (format!("source {}", spec.name), error)),
         })
         .collect()
 }

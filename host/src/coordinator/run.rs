@@ -109,11 +109,14 @@ fn refused(place: &str, what: String, next: &str) -> JobOutcome {
 }
 
 impl JobRun {
-    /// What can be refused without a trace: sink targets that can't be used, output that would be written again, a checkpoint
-    /// that does not fit or is not whole.
-    async fn check_before_claim(&self) -> Result<(), Early> {
+    /// What can be refused without a trace: sources without input, sink targets that can't be used, output that would be
+    /// written again, a checkpoint that does not fit or is not whole.
+    async fn check_before_claim(&mut self) -> Result<(), Early> {
         let entries = self.log.read_entries().await.map_err(|error| Box::new(refused("checkpoint storage", error.to_string(), "")))?;
         let first_start = entries.is_empty();
+        if first_start || self.mode == StartMode::Fresh {
+            self.splits(None).map_err(|failure| Box::new(refused(&failure.place, failure.message, "")))?;
+        }
         for (sink, spec) in self.parts.sinks.iter().zip(&self.parts.graph.sinks) {
             let place = format!("sink {}", spec.name);
             sink.prepare_target().map_err(|error| Box::new(refused(&place, error.message, "")))?;
@@ -162,7 +165,10 @@ impl JobRun {
             for effect in effects {
                 match effect {
                     RestartEffect::GiveUp { failures } => {
-                        let why = Failure { why: format!("{} ({failures} failures in a row)", why.why), ..why };
+                        let why = match failures {
+                            1 => why,
+                            _ => Failure { why: format!("{} ({failures} failures in a row)", why.why), ..why },
+                        };
                         return JobOutcome::Failed(why);
                     }
                     RestartEffect::RestartAt { at, attempt } => {
@@ -348,12 +354,13 @@ impl JobRun {
             origin: self.origin,
             connector_of: &move |spec| connectors(spec),
         };
-        let commits = match recovery.run(&events, &mut inbox).await {
+        let commits = match recovery.run(&events, &mut inbox, stop).await {
             Ok((commits, notices)) => {
                 notices.into_iter().for_each(|notice| (self.listener)(JobEvent::Notice(notice)));
                 commits
             }
             Err(RecoveryError::Lost(transactions)) => return Err(Box::new(JobOutcome::CommitLost { transactions })),
+            Err(RecoveryError::Stopped) => return Ok(Ok(JobOutcome::Stopped { resumes_from: start })),
             Err(RecoveryError::Failed(message)) => {
                 return Ok(Err(TaskFailure { place: "recovery".into(), message, remedy: Remedy::Restart }));
             }
@@ -393,7 +400,7 @@ impl JobRun {
             }
         }
         let splits = splits_of(&self.parts, from)
-            .map_err(|error| TaskFailure { place: "source".into(), message: error.message, remedy: error.remedy })?;
+            .map_err(|(place, error)| TaskFailure { place, message: error.message, remedy: error.remedy })?;
         if from.is_none() {
             self.enumerated = Some(splits.clone());
         }

@@ -165,7 +165,7 @@ mod tests {
         copies.push(1, 300, b"zzzzzzzzzzzz1", Some(b"1"));
         let sorted = copies.sort();
         let rows: Vec<_> = sorted.rows().map(|(key, value)| (split_key(key).expect("long enough"), value)).collect();
-        let expected: Vec<((u16, u16, &[u8]), Option<&[u8]>)> = vec![
+        let expected: [((u16, u16, &[u8]), Option<&[u8]>); 7] = [
             ((1, 7, b""), None),
             ((1, 300, b"zzzzzzzzzzzz1"), Some(b"1")),
             ((1, 300, b"zzzzzzzzzzzz2"), Some(b"2")),

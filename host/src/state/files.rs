@@ -54,7 +54,10 @@ pub(super) fn verify(file: &SnapshotFile) -> Result<(), StateError> {
         return Err(state_error(what(), format!("it has {bytes} bytes, its manifest says {}", file.bytes)));
     }
     if checksum != file.checksum {
-        return Err(state_error(what(), format!("its checksum is {checksum}, its manifest says {}: it is corrupt", file.checksum)));
+        return Err(state_error(
+            what(),
+            format!("its checksum is {checksum}, its manifest says {}: it is corrupt", file.checksum),
+        ));
     }
     Ok(())
 }

@@ -43,7 +43,14 @@ struct CopyingSet {
 
 impl FrozenSets {
     pub(super) fn new() -> Self {
-        FrozenSets { open: 1, dirty: Vec::new(), spare: Vec::new(), copying: VecDeque::new(), ingested: 0, last_written: VecDeque::from([0]) }
+        FrozenSets {
+            open: 1,
+            dirty: Vec::new(),
+            spare: Vec::new(),
+            copying: VecDeque::new(),
+            ingested: 0,
+            last_written: VecDeque::from([0]),
+        }
     }
 
     /// Cells written in the open set.
@@ -160,7 +167,7 @@ impl CopyingSet {
             }
             let id = self.cells[at];
             // One that was written since was copied before that (F1).
-            if pool.get(id).written == self.number && pool.get(id).copied != self.number {
+            if pool.get(id).written == self.number {
                 self.copy(pool, id);
             }
         }

@@ -59,7 +59,12 @@ enum Phase {
 
 impl StoreWriter {
     /// Starts the thread.
-    pub(super) fn start(store: Arc<RocksStore>, folders: Folders, queue: FreezeQueue, lineup: Lineup) -> Result<Self, StateError> {
+    pub(super) fn start(
+        store: Arc<RocksStore>,
+        folders: Folders,
+        queue: FreezeQueue,
+        lineup: Lineup,
+    ) -> Result<Self, StateError> {
         let inner = Inner {
             queue,
             frozen: 0,
@@ -233,7 +238,10 @@ impl Shared {
                 | Effect::DeleteLocal { .. } => inner.effects.push_back(effect),
             }
         }
-        self.work.notify_one();
+        // A thread that wakes for nothing may take the processor away from the barrier.
+        if !inner.effects.is_empty() {
+            self.work.notify_one();
+        }
         finish
     }
 

@@ -141,7 +141,7 @@ pub async fn claim(log: LogStore, request: ClaimRequest, backoff: Backoff) -> Re
                 Ok(entry) => claimant::Event::ReadAnswered { request, entry },
                 Err(reason) => claimant::Event::Failed { request, reason },
             },
-            claimant::Effect::Claimed { slot, claim, plan } => {
+            claimant::Effect::Claimed { slot, claim, plan, log: _ } => {
                 storage.last_error = None;
                 let publisher = Publisher::new(claim.generation, slot);
                 let log = JobLog { publisher, storage, generation: claim.generation, claim: slot, ended: None };

@@ -6,6 +6,9 @@ use crate::error::Error;
 /// One record of a batch. It borrows the batch's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
+    /// Key and value.
+    bytes: &'a [u8],
+    /// The two apart.
     key: &'a [u8],
     value: &'a [u8],
     time: i64,
@@ -23,6 +26,12 @@ impl<'a> Record<'a> {
     #[inline]
     pub fn value(&self) -> &'a [u8] {
         self.value
+    }
+
+    /// Key and value in one piece.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        self.bytes
     }
 
     /// The value as text; a bad record if it is not UTF-8.
@@ -93,12 +102,10 @@ impl<'a> Batch<'a> {
         let offsets = wire.index.get(4..).unwrap_or_default().chunks_exact(8);
         offsets.zip(wire.times.chunks_exact(8)).map(move |(ends, time)| {
             let (key_end, value_end) = (u32_of(&ends[..4]), u32_of(&ends[4..]));
-            let record = Record {
-                key: &wire.data[start..key_end],
-                value: &wire.data[key_end..value_end],
-                time: i64::from_le_bytes(time.try_into().expect("chunks of eight")),
-                port,
-            };
+            let bytes = &wire.data[start..value_end];
+            let (key, value) = bytes.split_at(key_end - start);
+            let record =
+                Record { bytes, key, value, time: i64::from_le_bytes(time.try_into().expect("chunks of eight")), port };
             start = value_end;
             record
         })

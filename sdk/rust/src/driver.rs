@@ -225,7 +225,11 @@ impl<T: KeyedOperator> Instance for KeyedDriver<T> {
         let batch = Batch::new(call.input, call.port).map_err(Error::into_wire)?;
         self.load(call.states)?;
         if call.key_of.len() != batch.len() * 4 {
-            return Err(types::Error::Fatal(format!("the host gave {} bytes of key-of for {} records", call.key_of.len(), batch.len())));
+            return Err(types::Error::Fatal(format!(
+                "the host gave {} bytes of key-of for {} records",
+                call.key_of.len(),
+                batch.len()
+            )));
         }
         let mut out = Output::new(T::SIDE_OUTPUTS.len(), batch.len(), batch.data_len(), &self.host);
         let mut verdict = Verdict::default();
@@ -248,7 +252,11 @@ impl<T: KeyedOperator> Instance for KeyedDriver<T> {
     fn on_end_keys(&mut self, keys: &types::Column, states: &[types::Cells]) -> Result<types::Output, types::Error> {
         self.load(states)?;
         if keys.index.len() != (self.slots.len() + 1) * 4 {
-            return Err(types::Error::Fatal(format!("the host gave {} bytes of key index for {} keys", keys.index.len(), self.slots.len())));
+            return Err(types::Error::Fatal(format!(
+                "the host gave {} bytes of key index for {} keys",
+                keys.index.len(),
+                self.slots.len()
+            )));
         }
         let mut out = Output::new(T::SIDE_OUTPUTS.len(), self.slots.len(), keys.data.len(), &self.host);
         for (i, state) in self.slots.iter_mut().enumerate() {

@@ -38,7 +38,7 @@ macro_rules! export_operator {
         #[cfg(target_family = "wasm")]
         const _: () = {
             struct Exported;
-            $crate::bindings::end_of_input::export!(Exported with_types_in $crate::bindings::end_of_input);
+    $crate::bindings::end_of_input::export!(Exported with_types_in $crate::bindings::end_of_input);
             impl $crate::bindings::end_of_input::exports::weir::plugin::end_of_input::Guest for Exported {
                 fn on_end(port: u32) -> $crate::export::Answer {
                     $crate::export::with_operator(|instance| instance.on_end(port))
@@ -59,10 +59,14 @@ macro_rules! export_operator {
 #[macro_export]
 macro_rules! __export_operator {
     ($operator:ty, $start:ident) => {
+        // Checks the type natively as well, and counts as its use.
+        #[cfg(not(target_family = "wasm"))]
+        const _: fn($crate::bindings::types::TaskInfo, &str) -> Result<(), $crate::bindings::types::Error> =
+            $crate::export::$start::<$operator, _>;
         #[cfg(target_family = "wasm")]
         const _: () = {
             struct Exported;
-            $crate::bindings::operator::export!(Exported with_types_in $crate::bindings::operator);
+    $crate::bindings::operator::export!(Exported with_types_in $crate::bindings::operator);
             impl $crate::bindings::operator::exports::weir::plugin::operator::Guest for Exported {
                 fn describe() -> $crate::bindings::Descriptor {
                     $crate::export::describe::<$operator, _>()

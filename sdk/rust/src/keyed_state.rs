@@ -55,9 +55,8 @@ fn value_of<T: StateValue>(state: u32, cells: &types::Cells, i: usize) -> Result
         return Ok(None);
     }
     let bytes = crate::batch::string_at(&cells.data, &cells.index, i);
-    let undecodable = || {
-        Error::Fatal(format!("state {state}: {} stored bytes are no {}", bytes.len(), std::any::type_name::<T>()))
-    };
+    let undecodable =
+        || Error::Fatal(format!("state {state}: {} stored bytes are no {}", bytes.len(), std::any::type_name::<T>()));
     decode_all(bytes).map(Some).ok_or_else(undecodable)
 }
 

@@ -58,9 +58,9 @@ pub use state::{StateName, StateSet, Value};
 /// Everything that an operator's or sink's source needs.
 pub mod prelude {
     pub use crate::{
-        AbortOutcome, BadRecords, Batch, BatchOperator, Bytes, Column, Committable, EndOfInput, EndOfKeyedInput, Error, Files,
-        Grants, Info, KeyedOperator, KeyedState, Level, Operator, Outcome, Output, Port, Prepared, Record, SinkCommitter,
-        SinkWriter, StateName, StateValue, Task, Value,
+        AbortOutcome, BadRecords, Batch, BatchOperator, Bytes, Column, Committable, EndOfInput, EndOfKeyedInput, Error,
+        Files, Grants, Info, KeyedOperator, KeyedState, Level, Operator, Outcome, Output, Port, Prepared, Record,
+        SinkCommitter, SinkWriter, StateName, StateValue, Task, Value,
     };
     pub use std::fmt::Write as _;
 }

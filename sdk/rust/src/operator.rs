@@ -91,7 +91,13 @@ pub trait BatchOperator: Default + 'static {
     }
 
     /// Processes one batch. The bad records are named by index through [`BadRecords`].
-    fn process(&mut self, batch: Batch<'_>, state: &mut KeyedState, out: &mut Output, bad: &mut BadRecords) -> Result<(), Error>;
+    fn process(
+        &mut self,
+        batch: Batch<'_>,
+        state: &mut KeyedState,
+        out: &mut Output,
+        bad: &mut BadRecords,
+    ) -> Result<(), Error>;
 
     /// A clean end of this instance. Not called after a trap or a crash.
     fn close(&mut self) {}

@@ -3,6 +3,7 @@
 //! An output keeps no record of its own: what the author writes lands in the batch that crosses the boundary. Once a
 //! batch has [`CHUNK_BYTES`] it is handed to the host, so that a call may give any amount without holding it.
 
+use crate::batch::Record;
 use crate::bindings::types;
 use crate::host::Host;
 use std::fmt;
@@ -61,6 +62,12 @@ impl Output {
         self.main.emit(key, value, time);
     }
 
+    /// Passes a record on to the main output as it is.
+    #[inline]
+    pub fn forward(&mut self, record: Record<'_>) {
+        self.main.forward(record);
+    }
+
     /// Emits a record whose value `write` puts into the batch, without a copy in between; see [`Port::emit_with`].
     #[inline]
     pub fn emit_with(&mut self, key: impl AsRef<[u8]>, time: i64, write: impl FnOnce(&mut Bytes<'_>)) {
@@ -109,6 +116,17 @@ impl Port {
         self.emit_built(time, |bytes| bytes.push(key.as_ref()), |bytes| bytes.push(value.as_ref()));
     }
 
+    /// Passes a record on as it is: one copy for key and value.
+    #[inline]
+    pub fn forward(&mut self, record: Record<'_>) {
+        if !self.ready() {
+            return;
+        }
+        let start = self.data.len() + record.key().len();
+        append(&mut self.data, record.bytes());
+        self.finish_record(start, record.time());
+    }
+
     /// Emits a record whose value `write` puts into the batch, without a copy in between:
     /// `out.emit_with(key, time, |value| write!(value, "{a},{b}").expect("never fails"))`.
     #[inline]
@@ -119,16 +137,29 @@ impl Port {
     /// Emits a record whose key and value are both written into the batch.
     #[inline]
     pub fn emit_built(&mut self, time: i64, key: impl FnOnce(&mut Bytes<'_>), value: impl FnOnce(&mut Bytes<'_>)) {
-        if self.discard {
+        if !self.ready() {
             return;
         }
-        if self.index.is_empty() {
+        key(&mut Bytes(&mut self.data));
+        let key_end = self.data.len();
+        value(&mut Bytes(&mut self.data));
+        self.finish_record(key_end, time);
+    }
+
+    /// Whether a record is wanted; there is a batch for it then.
+    #[inline]
+    fn ready(&mut self) -> bool {
+        if self.index.is_empty() && !self.discard {
             self.begin();
         }
-        key(&mut Bytes(&mut self.data));
-        self.index.extend_from_slice(&(self.data.len() as u32).to_le_bytes());
-        value(&mut Bytes(&mut self.data));
-        self.index.extend_from_slice(&(self.data.len() as u32).to_le_bytes());
+        !self.discard
+    }
+
+    /// Closes the record whose bytes are the last ones.
+    #[inline]
+    fn finish_record(&mut self, key_end: usize, time: i64) {
+        let ends = (key_end as u64) | ((self.data.len() as u64) << 32);
+        self.index.extend_from_slice(&ends.to_le_bytes());
         self.times.extend_from_slice(&time.to_le_bytes());
         self.count += 1;
         if self.data.len() >= CHUNK_BYTES {
@@ -181,7 +212,7 @@ impl Bytes<'_> {
     /// Appends bytes.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
+        append(self.0, bytes);
     }
 
     /// Appends one byte.
@@ -217,6 +248,37 @@ impl Bytes<'_> {
     }
 }
 
+/// Longest string that is copied in line.
+const SHORT: usize = 32;
+
+/// Appends bytes. A copy of unknown length is a call out of Wasm, which costs more than a short copy itself: so short ones are
+/// made of copies of known length, the last of which overlaps the one before.
+#[inline]
+fn append(to: &mut Vec<u8>, bytes: &[u8]) {
+    match bytes.len() {
+        0..4 => bytes.iter().for_each(|&byte| to.push(byte)),
+        4..8 => append_blocks::<4>(to, bytes),
+        8..16 => append_blocks::<8>(to, bytes),
+        16..=SHORT => append_blocks::<16>(to, bytes),
+        _ => to.extend_from_slice(bytes),
+    }
+}
+
+/// Appends at least `N` bytes in blocks of `N`.
+#[inline]
+fn append_blocks<const N: usize>(to: &mut Vec<u8>, bytes: &[u8]) {
+    to.reserve(bytes.len() + N);
+    let end = to.len() + bytes.len();
+    let (blocks, _) = bytes.as_chunks::<N>();
+    for block in blocks {
+        to.extend_from_slice(block);
+    }
+    if let Some(last) = bytes.last_chunk::<N>() {
+        to.truncate(end - N);
+        to.extend_from_slice(last);
+    }
+}
+
 impl fmt::Write for Bytes<'_> {
     #[inline]
     fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -248,6 +310,16 @@ mod tests {
             let mut text = Vec::new();
             Bytes(&mut text).push_int(number);
             assert_eq!(text, number.to_string().as_bytes());
+        }
+    }
+
+    #[test]
+    fn copies_of_every_length_are_right() {
+        let bytes: Vec<u8> = (0..200).collect();
+        for length in 0..=bytes.len() {
+            let mut to = b"before".to_vec();
+            append(&mut to, &bytes[..length]);
+            assert_eq!(to, [b"before", &bytes[..length]].concat());
         }
     }
 

@@ -152,7 +152,11 @@ pub mod glue {
     }
 
     /// See `sink-writer.prepare`.
-    pub fn prepare(writer: &mut impl SinkWriter, checkpoint: &str, end_of_input: bool) -> Result<Option<Prepared>, types::Error> {
+    pub fn prepare(
+        writer: &mut impl SinkWriter,
+        checkpoint: &str,
+        end_of_input: bool,
+    ) -> Result<Option<Prepared>, types::Error> {
         writer.prepare(checkpoint, end_of_input).map_err(Error::into_wire)
     }
 
@@ -194,6 +198,13 @@ pub mod glue {
 #[macro_export]
 macro_rules! export_sink {
     ($writer:ty, $committer:ty) => {
+        // Checks the types natively as well, and counts as their use.
+        #[cfg(not(target_family = "wasm"))]
+        const _: () = {
+            use $crate::bindings::types::{Error, TaskInfo};
+            const _: fn(TaskInfo, &str) -> Result<$writer, Error> = $crate::sink::glue::open_writer::<$writer>;
+            const _: fn(&str, &str, &str) -> Result<$committer, Error> = $crate::sink::glue::open_committer::<$committer>;
+        };
         #[cfg(target_family = "wasm")]
         const _: () = {
             use $crate::bindings::sink::exports::weir::plugin::{sink_committer, sink_writer};
@@ -214,7 +225,7 @@ macro_rules! export_sink {
             }
 
             struct Exported;
-            $crate::bindings::sink::export!(Exported with_types_in $crate::bindings::sink);
+    $crate::bindings::sink::export!(Exported with_types_in $crate::bindings::sink);
 
             impl sink_writer::Guest for Exported {
                 fn describe() -> sink_writer::Descriptor {

@@ -169,7 +169,10 @@ pub(crate) fn distinct_keys(states: &[types::Cells], declared: usize) -> Result<
     let n = states.first().map_or(0, |cells| cells.ops.len());
     let alike = |cells: &types::Cells| cells.ops.len() == n && cells.index.len() == (n + 1) * 4;
     if states.len() != declared || !states.iter().all(alike) {
-        return Err(Error::Fatal(format!("the host gave {} states that don't match the {declared} declared ones", states.len())));
+        return Err(Error::Fatal(format!(
+            "the host gave {} states that don't match the {declared} declared ones",
+            states.len()
+        )));
     }
     Ok(n)
 }

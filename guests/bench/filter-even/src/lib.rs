@@ -12,7 +12,7 @@ impl Operator for FilterEven {
     #[inline]
     fn process(&mut self, record: Record<'_>, out: &mut Output) -> Result<(), Error> {
         if record.value().last().is_none_or(|byte| byte % 2 == 0) {
-            out.emit(record.key(), record.value(), record.time());
+            out.forward(record);
         }
         Ok(())
     }

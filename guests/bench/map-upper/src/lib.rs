@@ -11,7 +11,9 @@ impl Operator for MapUpper {
 
     #[inline]
     fn process(&mut self, record: Record<'_>, out: &mut Output) -> Result<(), Error> {
-        out.emit_with(record.key(), record.time(), |value| value.push_mapped(record.value(), |byte| byte.to_ascii_uppercase()));
+        out.emit_with(record.key(), record.time(), |value| {
+            value.push_mapped(record.value(), |byte| byte.to_ascii_uppercase())
+        });
         Ok(())
     }
 }

@@ -6,16 +6,16 @@
 //! - in the state updates: `updates-missing` (none of two), `updates-extra`, `updates-short`, `updates-op`;
 //! - in calls to the host: `emit-port`, `emit-index`, `log-level`, `state-index`, `foreign-key`, `values-short`,
 //!   `column-index`;
-//! - in errors: `bad-index` (a record beyond the batch), `bad-twice` (one record twice), `bad-none` (no record at all);
-//! - in `describe`, which has no config: the job's name is no help either, so it is honest there.
+//! - in errors: `bad-index` (a record beyond the batch), `bad-twice` (one record twice), `bad-none` (no record at all).
 //!
 //! It declares the prefetched states `first` and `second`, and the on-demand state `third`.
+#![cfg(any(target_family = "wasm", test))]
 
 use serde::Deserialize;
 use std::cell::Cell;
 use weir_sdk::bindings::operator::exports::weir::plugin::operator::Guest;
 use weir_sdk::bindings::types::{Batch, Cells, Column, Error, Output, SideOutput, TaskInfo};
-use weir_sdk::bindings::{Descriptor, StateDesc, host, keyed_state, operator};
+use weir_sdk::bindings::{Descriptor, StateDesc, host, keyed_state};
 
 struct Liar;
 
@@ -60,7 +60,12 @@ thread_local! {
 
 impl Guest for Liar {
     fn describe() -> Descriptor {
-        let state = |name: &str, prefetch| StateDesc { name: name.to_owned(), kind: "value".to_owned(), schema_version: 1, prefetch };
+        let state = |name: &str, prefetch| StateDesc {
+            name: name.to_owned(),
+            kind: "value".to_owned(),
+            schema_version: 1,
+            prefetch,
+        };
         Descriptor {
             plugin_name: "liar".to_owned(),
             plugin_version: "0.1.0".to_owned(),
@@ -86,7 +91,13 @@ impl Guest for Liar {
             Lie::BadIndex => Err(Error::BadInput(vec![(input.count, "beyond the batch".to_owned())])),
             Lie::BadTwice => Err(Error::BadInput(vec![(0, "once".to_owned()), (0, "twice".to_owned())])),
             Lie::BadNone => Err(Error::BadInput(Vec::new())),
-            Lie::EmitPort | Lie::EmitIndex | Lie::LogLevel | Lie::StateIndex | Lie::ForeignKey | Lie::ValuesShort | Lie::ColumnIndex => {
+            Lie::EmitPort
+            | Lie::EmitIndex
+            | Lie::LogLevel
+            | Lie::StateIndex
+            | Lie::ForeignKey
+            | Lie::ValuesShort
+            | Lie::ColumnIndex => {
                 lie_to_the_host(lie);
                 Ok(output(input))
             }
@@ -98,9 +109,12 @@ impl Guest for Liar {
                 let records = input.clone();
                 Ok(Output { sides: vec![SideOutput { port: 7, records }], ..output(input) })
             }
-            Lie::IndexShort | Lie::IndexDescending | Lie::IndexBeyond | Lie::TimesShort | Lie::CountHigh | Lie::AuxGarbage => {
-                Ok(output(lying_batch(lie, input)))
-            }
+            Lie::IndexShort
+            | Lie::IndexDescending
+            | Lie::IndexBeyond
+            | Lie::TimesShort
+            | Lie::CountHigh
+            | Lie::AuxGarbage => Ok(output(lying_batch(lie, input))),
         }
     }
 
@@ -108,7 +122,7 @@ impl Guest for Liar {
 }
 
 #[cfg(target_family = "wasm")]
-operator::export!(Liar with_types_in operator);
+weir_sdk::bindings::operator::export!(Liar with_types_in weir_sdk::bindings::operator);
 
 fn output(main: Batch) -> Output {
     Output { main, sides: Vec::new(), updates: Vec::new() }
@@ -188,6 +202,25 @@ mod tests {
             ];
             assert_eq!(same.iter().filter(|same| !**same).count(), 1);
         }
+    }
+
+    fn call(lie: &str) -> Result<Output, Error> {
+        let task = TaskInfo { job: "j".into(), operator_name: "o".into(), subtask: 0, parallelism: 1, attempt: 1 };
+        Liar::open(task, format!(r#"{{"lie":"{lie}"}}"#))?;
+        let states = vec![Cells { ops: vec![0], data: Vec::new(), index: vec![0; 8] }; 2];
+        Liar::process(0, two_records(), vec![0; 8], states)
+    }
+
+    #[test]
+    fn lies_are_told_by_name() {
+        assert_eq!(call("none").unwrap().main.count, 2);
+        assert_eq!(call("count-high").unwrap().main.count, u32::MAX);
+        assert_eq!(call("side-port").unwrap().sides[0].port, 7);
+        assert_eq!(call("updates-missing").unwrap().updates.len(), 1);
+        assert!(matches!(call("bad-index"), Err(Error::BadInput(bad)) if bad[0].0 == 2));
+        assert!(matches!(call("bad-twice"), Err(Error::BadInput(bad)) if bad.len() == 2));
+        assert!(matches!(call("bad-none"), Err(Error::BadInput(bad)) if bad.is_empty()));
+        assert!(matches!(call("white"), Err(Error::Fatal(_))));
     }
 
     #[test]

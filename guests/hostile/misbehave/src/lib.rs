@@ -70,7 +70,7 @@ impl Operator for Misbehave {
         if !self.on.is_empty() && record.value().windows(self.on.len()).any(|part| part == self.on) {
             self.misbehave(record, out)?;
         }
-        out.emit(record.key(), record.value(), record.time());
+        out.forward(record);
         Ok(())
     }
 }

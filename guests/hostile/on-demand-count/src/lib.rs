@@ -17,7 +17,13 @@ impl BatchOperator for OnDemandCount {
     const INFO: Info = weir_sdk::info!();
     const STATES: &'static [StateName] = &[StateName::new("count")];
 
-    fn process(&mut self, batch: Batch<'_>, state: &mut KeyedState, out: &mut Output, bad: &mut BadRecords) -> Result<(), Error> {
+    fn process(
+        &mut self,
+        batch: Batch<'_>,
+        state: &mut KeyedState,
+        out: &mut Output,
+        bad: &mut BadRecords,
+    ) -> Result<(), Error> {
         // Distinct keys in order, so that the calls do not depend on the batch's.
         let mut counts: BTreeMap<&[u8], Option<u64>> = batch.records().map(|record| (record.key(), None)).collect();
         let mut keys = Column::new();

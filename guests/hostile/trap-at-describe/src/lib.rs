@@ -1,8 +1,9 @@
 //! An operator that traps before it has said what it is.
+#![cfg(any(target_family = "wasm", test))]
 
+use weir_sdk::bindings::Descriptor;
 use weir_sdk::bindings::operator::exports::weir::plugin::operator::Guest;
 use weir_sdk::bindings::types::{Batch, Cells, Error, Output, TaskInfo};
-use weir_sdk::bindings::{Descriptor, operator};
 
 struct TrapAtDescribe;
 
@@ -23,7 +24,7 @@ impl Guest for TrapAtDescribe {
 }
 
 #[cfg(target_family = "wasm")]
-operator::export!(TrapAtDescribe with_types_in operator);
+weir_sdk::bindings::operator::export!(TrapAtDescribe with_types_in weir_sdk::bindings::operator);
 
 #[cfg(test)]
 mod tests {

@@ -102,6 +102,8 @@ pub enum Effect {
         claim: Claim,
         /// What to do before the first record.
         plan: RecoveryPlan,
+        /// The listing that the plan was made from: every checkpoint that counts stands in it.
+        log: LogView,
     },
     /// The job has finished: nothing to do. The last effect.
     Finished {
@@ -272,7 +274,7 @@ impl Claimant {
         let newer = log.entries().values().filter_map(LogEntry::generation).any(|generation| generation > claim.generation);
         assert!(!newer || self.mutation.is(Mutant::NoLookAbove), "C5: nothing of a newer generation stands below a claim");
         match recovery::plan(log, &self.ask.ask, claim.generation) {
-            Verdict::Proceed(plan) => self.end(Effect::Claimed { slot, claim, plan }, effects),
+            Verdict::Proceed(plan) => self.end(Effect::Claimed { slot, claim, plan, log: log.clone() }, effects),
             Verdict::Finished(id) => self.end(Effect::Finished { id }, effects),
             Verdict::Refused(refusal) => self.end(Effect::Refused { refusal }, effects),
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// A place in the log, from 1. Named zero-padded, so that name order is slot order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u64);
 
 impl Slot {
@@ -53,7 +53,7 @@ pub enum Start {
 
 /// What may exist outside because of this job. Cumulative: every claim holds all of the claims before it, and is written
 /// before anything in it is used for the first time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimFacts {
     /// Every lineage.
     pub lineages: BTreeSet<Lineage>,
@@ -63,8 +63,8 @@ pub struct ClaimFacts {
     pub sink_paths: BTreeSet<String>,
     /// The greatest number of subtasks of any sink.
     pub parallelism: u32,
-    /// Slot and generation of earlier claims, for as long as a checkpoint above or at them can be there: a checkpoint that
-    /// lands late in an emptied slot is told by them from one that counted (C7). Filled in by the claimant.
+    /// Slot and generation of earlier claims: the last one below the oldest checkpoint, and all above. A checkpoint that lands
+    /// late, in an emptied slot, is told by them from one that counts (C7). Filled in by the claimant.
     pub claims: BTreeMap<Slot, Generation>,
 }
 
@@ -80,7 +80,7 @@ impl ClaimFacts {
 }
 
 /// A generation's first entry.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Claim {
     /// Above every generation claimed before (C5).
     pub generation: Generation,
@@ -97,7 +97,7 @@ pub struct Claim {
 }
 
 /// What the log needs to know of a checkpoint's manifest.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CheckpointEntry {
     /// Its id; the generation that wrote it is in it.
     pub id: CheckpointId,
@@ -110,7 +110,7 @@ pub struct CheckpointEntry {
 }
 
 /// One entry.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LogEntry {
     /// A generation begins.
     Claim(Claim),

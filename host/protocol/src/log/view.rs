@@ -11,6 +11,8 @@ pub struct LogView {
     entries: BTreeMap<Slot, LogEntry>,
     /// Every claim that is known: those listed, and those that listed ones remember.
     claims: BTreeMap<Slot, Generation>,
+    /// Below this slot no checkpoint counted when the newest claim was made.
+    floor: Slot,
 }
 
 /// A start that stands in the log and has no checkpoint after it.
@@ -35,7 +37,9 @@ impl LogView {
                 claims.insert(*slot, claim.generation);
             }
         }
-        LogView { entries, claims }
+        let newest = entries.values().rev().find_map(LogEntry::as_claim);
+        let floor = newest.and_then(|claim| claim.facts.claims.keys().next().copied()).unwrap_or(Slot(0));
+        LogView { entries, claims, floor }
     }
 
     /// Every entry, in slot order.
@@ -48,17 +52,17 @@ impl LogView {
         self.entries.keys().next_back().copied()
     }
 
-    /// Completed checkpoints that count, in slot order. One that stands after the claim of a newer generation does not (C7):
-    /// it landed late, in a slot that retention had emptied, and its publisher was fenced.
+    /// Completed checkpoints that count, in slot order (C7).
+    ///
+    /// A create that was on its way for long may land in a slot that retention has emptied. Its publisher finds that it is
+    /// fenced, so nothing of that checkpoint was ever committed, and much of it was aborted. It is told by its slot: the one
+    /// after its publisher's last entry, which was taken by the claim that fenced it. A claim that lands as late is harmless,
+    /// which is why generations are not compared here: it would take the checkpoints above it away.
     pub fn checkpoints(&self) -> impl DoubleEndedIterator<Item = (Slot, &CheckpointEntry)> {
         self.entries.iter().filter_map(|(slot, entry)| {
             let checkpoint = entry.as_checkpoint()?;
-            self.counts(*slot, checkpoint.id.generation()).then_some((*slot, checkpoint))
+            (*slot >= self.floor && !self.claims.contains_key(slot)).then_some((*slot, checkpoint))
         })
-    }
-
-    fn counts(&self, slot: Slot, generation: Generation) -> bool {
-        self.claims.range(..=slot).all(|(_, claimed)| *claimed <= generation)
     }
 
     /// Ids of the checkpoints that count, in slot order.
@@ -156,8 +160,10 @@ impl LogView {
         let oldest = self.checkpoints().next().map_or(Slot(0), |(slot, _)| slot);
         let below = self.claims.range(..oldest).next_back().map_or(Slot(0), |(slot, _)| *slot);
         facts.claims = self.claims.range(below..).map(|(slot, generation)| (*slot, *generation)).collect();
+        // The first one is the floor of later readers, so it stays.
         while facts.claims.len() > CLAIMS_REMEMBERED {
-            facts.claims.pop_first();
+            let second = *facts.claims.keys().nth(1).expect("more than one");
+            facts.claims.remove(&second);
         }
         facts
     }

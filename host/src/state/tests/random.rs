@@ -202,7 +202,10 @@ impl World {
         let restored = self.rig.storage.upload(&snapshot);
         if self.random.below(4) == 0 {
             let mut other = Rig::new(self.rig.flavor);
-            assert!(dump(other.open(Some(restored.clone())).as_mut(), &STATES) == at_barrier, "snapshot {checkpoint} is not exact");
+            assert!(
+                dump(other.open(Some(restored.clone())).as_mut(), &STATES) == at_barrier,
+                "snapshot {checkpoint} is not exact"
+            );
         }
         if self.random.below(4) == 0 {
             return; // aborted after the upload

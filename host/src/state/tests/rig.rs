@@ -1,7 +1,8 @@
 //! What the tests share: backends by flavor, keys from byte strings, a storage that checks what is uploaded.
 
 use crate::state::{
-    BackendKind, CheckpointedBackend, LocalSnapshot, RestoredState, RocksBackend, SharedResources, SnapshotFile, files, open_backend,
+    BackendKind, CheckpointedBackend, LocalSnapshot, RestoredState, RocksBackend, SharedResources, SnapshotFile, files,
+    open_backend,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -217,7 +218,12 @@ impl Storage {
     pub fn upload(&self, snapshot: &LocalSnapshot) -> RestoredState {
         let upload = |file: &SnapshotFile| {
             let to = self.folder.join(&file.name);
-            assert_eq!(file.stored, self.completed.contains(&file.name), "{}: 'stored' means: in a completed manifest", file.name);
+            assert_eq!(
+                file.stored,
+                self.completed.contains(&file.name),
+                "{}: 'stored' means: in a completed manifest",
+                file.name
+            );
             if !file.stored {
                 assert!(!to.exists(), "S3: {} is uploaded twice", file.name);
                 check(file, &file.local);
@@ -226,10 +232,7 @@ impl Storage {
             check(file, &to);
             SnapshotFile { local: to, stored: true, ..file.clone() }
         };
-        RestoredState {
-            base: snapshot.base.iter().map(upload).collect(),
-            deltas: snapshot.deltas.iter().map(upload).collect(),
-        }
+        RestoredState { base: snapshot.base.iter().map(upload).collect(), deltas: snapshot.deltas.iter().map(upload).collect() }
     }
 
     pub fn complete(&mut self, snapshot: &LocalSnapshot) {

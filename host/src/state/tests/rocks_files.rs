@@ -107,7 +107,10 @@ fn stored_files_are_listed_under_their_names_and_removed_here() {
     write_range(backend.as_mut(), 0..100, 4);
     let fourth = rig.snapshot(backend.as_mut());
     assert_eq!(names(&fourth)[..3], names(&third)[..], "restored files keep their names");
-    assert!(fourth.deltas[..3].iter().all(|file| file.stored && file.local.exists()), "S1: a restored file is not ours to remove");
+    assert!(
+        fourth.deltas[..3].iter().all(|file| file.stored && file.local.exists()),
+        "S1: a restored file is not ours to remove"
+    );
     rig.complete(backend.as_mut(), &fourth);
 }
 
@@ -121,7 +124,8 @@ fn a_new_base_begins_when_deltas_outweigh_it_and_reuses_stored_table_files() {
         write_range(backend.as_mut(), round % 10 * 100..round % 10 * 100 + 200, u64::from(round));
         let snapshot = rig.snapshot(backend.as_mut());
         let restored = rig.complete(backend.as_mut(), &snapshot);
-        if let Some(before) = before.filter(|before| before.base != snapshot.base && before.base.len() + snapshot.base.len() > 0) {
+        if let Some(before) = before.filter(|before| before.base != snapshot.base && before.base.len() + snapshot.base.len() > 0)
+        {
             let is_new = names(&before) != names(&snapshot)[..names(&before).len().min(names(&snapshot).len())];
             bases += usize::from(is_new);
             reused += snapshot.base.iter().filter(|file| file.stored).count();

@@ -242,8 +242,13 @@ impl Harness {
 
 /// A batch as the host makes it: its columns, the distinct key of each record, and the distinct keys.
 pub(super) fn batch<K: AsRef<[u8]>, V: AsRef<[u8]>>(records: &[(K, V, i64)]) -> (types::Batch, Vec<u8>, Vec<Vec<u8>>) {
-    let mut batch =
-        types::Batch { count: records.len() as u32, data: Vec::new(), index: vec![0; 4], times: Vec::new(), aux: Vec::new() };
+    let mut batch = types::Batch {
+        count: records.len() as u32,
+        data: Vec::new(),
+        index: vec![0; 4],
+        times: Vec::new(),
+        aux: Vec::new(),
+    };
     let (mut key_of, mut keys, mut seen) = (Vec::new(), Vec::new(), HashMap::new());
     for (key, value, time) in records {
         for bytes in [key.as_ref(), value.as_ref()] {

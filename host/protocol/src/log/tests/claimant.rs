@@ -51,7 +51,7 @@ impl Script {
                 self.last = request;
                 format!("read {}", slot.0)
             }
-            Effect::Claimed { slot, claim, plan } => {
+            Effect::Claimed { slot, claim, plan, log: _ } => {
                 let start = match plan.start {
                     StartPoint::Scratch => "scratch".to_owned(),
                     StartPoint::Checkpoint(id) => id.to_string(),

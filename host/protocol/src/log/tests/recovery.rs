@@ -159,12 +159,6 @@ fn another_jobs_log_is_refused() {
     check("c1 alien | resume | other's log at 2");
 }
 
-/// C7: a manifest that stands after a newer claim is none.
-#[test]
-fn a_checkpoint_after_a_newer_claim_does_not_count() {
-    check("c1 1-1[0.1] c2 1-2[0.2] | resume | from 1-1; commit 1:0.1");
-}
-
 #[test]
 fn aborts_are_what_no_checkpoint_contains_up_to_ones_own_generation() {
     let Verdict::Proceed(plan) = plan(&view("c1 1-1[0.1,0.2] 1-2[0.2]"), &ask("resume"), Generation(2)) else {

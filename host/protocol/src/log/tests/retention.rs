@@ -49,17 +49,37 @@ fn another_jobs_entries_stay() {
     check("alien c1 1-1 1-2", 1, &[3]);
 }
 
-/// C7: it landed late in a slot that retention had emptied; claim 2 remembers the claims that were there.
+fn remembering(log: &str, claims: &[(u64, u32)]) -> Vec<(Slot, LogEntry)> {
+    let mut log = entries(log);
+    let newest = log.iter_mut().rev().find_map(|(_, entry)| match entry {
+        LogEntry::Claim(claim) => Some(claim),
+        _ => None,
+    });
+    let claims = claims.iter().map(|(slot, generation)| (Slot(*slot), Generation(*generation)));
+    newest.expect("a claim").facts.claims = claims.collect();
+    log
+}
+
+/// C7: it landed late, in a slot that retention had emptied of the claim that fenced its publisher.
 #[test]
-fn a_checkpoint_that_landed_late_does_not_count() {
-    for word in ["_ _ 1-2 _ c3 3-1", "_ _ _ 1-2 c3 3-1"] {
-        let mut log = entries(word);
-        let LogEntry::Claim(claim) = &mut log[1].1 else { panic!("the claim of generation 3") };
-        claim.facts.claims = [(Slot(1), Generation(1)), (Slot(3), Generation(2))].into();
-        assert_eq!(LogView::new(log.clone()).checkpoint_ids(), [id("3-1")]);
-        assert_eq!(retention(&log, 1), [log[0].0]);
-    }
-    assert_eq!(view("c1 1-1 c2 1-2").checkpoint_ids(), [id("1-1")]);
+fn a_checkpoint_in_the_slot_of_a_claim_does_not_count() {
+    let log = remembering("_ _ 1-2 _ c3 3-1", &[(1, 1), (3, 2)]);
+    assert_eq!(LogView::new(log.clone()).checkpoint_ids(), [id("3-1")]);
+    assert_eq!(retention(&log, 1), [Slot(3)]);
+}
+
+/// C7: so long ago that the claim is forgotten.
+#[test]
+fn a_checkpoint_below_all_that_the_newest_claim_remembers_does_not_count() {
+    let log = remembering("_ _ 1-2 _ _ _ c4 4-1", &[(5, 3)]);
+    assert_eq!(LogView::new(log).checkpoint_ids(), [id("4-1")]);
+}
+
+/// Generation 2 claimed by an old listing, and its create landed in a slot that retention had emptied: were that a fence, the
+/// newest checkpoint would be lost.
+#[test]
+fn a_claim_that_landed_late_takes_no_checkpoint_away() {
+    assert_eq!(view("c1 c2 1-2").checkpoint_ids(), [id("1-2")]);
 }
 
 #[test]
