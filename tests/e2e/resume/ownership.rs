@@ -1,9 +1,8 @@
-//! One process has the job: a second one in the same folder is refused, one in another folder fences the first.
+//! One process has a data folder: a second one is refused, and is told by whom.
 
 use rustix::process::Signal;
 use weir_tests::flights::{FlightsCase, FlightsOptions};
 use weir_tests::process::Running;
-use weir_tests::scratch::Scratch;
 
 #[test]
 fn a_second_process_in_one_data_folder_is_refused_by_the_holders_pid() {
@@ -18,43 +17,4 @@ fn a_second_process_in_one_data_folder_is_refused_by_the_holders_pid() {
     first.finish().expect_code(0);
     case.judge().unwrap();
     case.expect_clean();
-}
-
-/// Stops a process at a point, lets another one with its own data folder do the whole job, and wakes the first one up.
-fn taken_over_at(point: &str) {
-    let shared = Scratch::new();
-    let storage = Some(format!("file://{}", shared.path("storage").display()));
-    let case = FlightsCase::new(FlightsOptions { parallelism: 2, files: 6, storage, ..FlightsOptions::default() });
-    let mut old = case.start(&[], &[("WEIR_STOP_AT", point)]);
-    old.wait_until_stopped();
-    let new = ["run", "job.toml", "--data", "other"];
-    Running::start(case.scratch.folder(), &new, &[]).finish().expect_code(0);
-    case.judge().unwrap_or_else(|fault| panic!("the new process, old one at {point}: {fault}"));
-    let parts = case.parts();
-    old.signal(Signal::CONT);
-    old.finish().expect_code(5).expect_text(&["another process has taken"]);
-    assert_eq!(case.parts(), parts, "the old process, awake again after {point}, has changed committed output");
-    case.judge().unwrap_or_else(|fault| panic!("after {point}: {fault}"));
-    Running::start(case.scratch.folder(), &new, &[]).finish().expect_code(0).expect_text(&["finished before"]);
-    assert_eq!(case.parts(), parts, "a third run had nothing to do");
-}
-
-#[test]
-fn a_process_that_sleeps_before_its_manifest_is_fenced() {
-    taken_over_at("all-acked:2");
-}
-
-#[test]
-fn a_process_that_sleeps_before_its_commits_is_fenced() {
-    taken_over_at("manifest-published:2");
-}
-
-#[test]
-fn a_process_that_sleeps_between_its_commits_is_fenced() {
-    taken_over_at("commit-partial:2");
-}
-
-#[test]
-fn a_process_that_sleeps_while_it_prepares_is_fenced() {
-    taken_over_at("sink-prepared:3");
 }
