@@ -45,6 +45,8 @@ pub struct JobRun {
     nonces: BTreeSet<u128>,
     /// Whether one of them stood.
     has_claimed: bool,
+    /// Generations up to this one have named output of which this log knows nothing.
+    above: Generation,
     /// Splits of a start from the beginning, enumerated once in this process.
     enumerated: Option<Vec<Vec<SplitState>>>,
     connectors: prepare::SinkFactory,
@@ -102,6 +104,7 @@ pub async fn run_job(
         mode,
         nonces: BTreeSet::new(),
         has_claimed: false,
+        above: Generation(0),
         enumerated: None,
         connectors,
     };
@@ -130,13 +133,22 @@ impl JobRun {
             let place = format!("sink {}", spec.name);
             sink.prepare_target().map_err(|error| Box::new(refused(&place, error.message, "")))?;
             let has_output = sink.has_output().map_err(|error| Box::new(refused(&place, error.message, "")))?;
-            if first_start && has_output && !self.options.allow_duplicates {
-                let target = sink.target().map_or(String::new(), |target| target.display().to_string());
+            if !first_start || !has_output {
+                continue;
+            }
+            let target = sink.target().map_or(String::new(), |target| target.display().to_string());
+            if !self.options.allow_duplicates {
                 return Err(Box::new(refused(
                     &place,
                     format!("this job has never run with this data folder, but {target} holds committed output of an earlier run"),
                     "move that output away, or say --allow-duplicates to write beside it",
                 )));
+            }
+            let newest = sink.newest_generation().map_err(|error| Box::new(refused(&place, error.message, "")))?;
+            self.above = self.above.max(newest);
+            if newest == Generation(u32::MAX) {
+                let what = format!("{target} holds output of generation {newest}, the highest there is: no name is left beside it");
+                return Err(Box::new(refused(&place, what, "move that output away")));
             }
         }
         let view = LogView::new(entries);
@@ -309,6 +321,7 @@ impl JobRun {
             new_lineage: Lineage(uuid::Uuid::new_v4().as_u128()),
             ask: Ask { purpose: Purpose::Run, start, allow_duplicates: self.options.allow_duplicates },
             facts,
+            above: self.above,
         }
     }
 
