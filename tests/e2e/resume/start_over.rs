@@ -1,4 +1,4 @@
-//! `--fresh`, `--from` and a first start: committed output is written again only when the user says so.
+//! `--fresh`, `--from` and a first start beside old output: committed output is written again only when the user says so.
 
 use super::{crash, crashed, end_exactly};
 use weir_tests::flights::{FlightsCase, FlightsOptions};
@@ -35,6 +35,20 @@ fn refused(case: &FlightsCase, arguments: &[&str]) {
     let texts = ["committed output would be written again", "stats-out", "rejected-out", "--allow-duplicates"];
     case.run(arguments, &[]).expect_code(2).expect_text(&texts).expect_text(&arguments[..1]);
     assert_eq!(case.parts(), before, "a refusal changes nothing");
+}
+
+#[test]
+fn fresh_after_a_finished_run_repeats_everything_if_that_is_allowed() {
+    let case = FlightsCase::new(FlightsOptions { parallelism: 2, files: 3, rows: 3_000, rate: None, ..FlightsOptions::default() });
+    case.run(&[], &[]).expect_code(0);
+    refused(&case, &["--fresh"]);
+    case.judge().unwrap();
+    let first = case.parts();
+    case.run(&["--fresh", "--allow-duplicates"], &[]).expect_code(0);
+    judge_only(&case, &first).unwrap();
+    judge_only(&case, &new_parts(&case, &first)).unwrap();
+    assert!(case.judge().is_err(), "everything stands there twice");
+    case.expect_clean();
 }
 
 #[test]
@@ -89,6 +103,24 @@ fn from_an_older_checkpoint_repeats_what_came_after_it_if_that_is_allowed() {
     let up_to = first.iter().filter(|part| checkpoint_of(part).1 <= sequence);
     judge_only(&case, &up_to.chain(&again).cloned().collect::<Vec<_>>()).unwrap();
     assert!(case.judge().is_err(), "the interval of the newest checkpoint stands there twice");
+    case.expect_clean();
+}
+
+#[test]
+fn a_first_start_beside_old_output_is_refused() {
+    let case = FlightsCase::new(FlightsOptions { rows: 3_000, rate: None, ..FlightsOptions::default() });
+    let old = ["stats/part-0-1-1", "stats/part-0-2-1", "rejected/part-0-1-1"];
+    for part in old {
+        case.scratch.write(&format!("out/{part}"), "what an earlier job wrote\n");
+    }
+    let target = case.scratch.path("out/stats").display().to_string();
+    case.run(&[], &[]).expect_code(2).expect_text(&[&target, "--allow-duplicates"]);
+    assert_eq!(case.parts().len(), old.len(), "a refusal changes nothing");
+    case.run(&["--allow-duplicates"], &[]).expect_code(0);
+    for part in old {
+        assert_eq!(std::fs::read_to_string(case.scratch.path("out").join(part)).unwrap(), "what an earlier job wrote\n");
+    }
+    judge_only(&case, &new_parts(&case, &old.map(str::to_owned))).unwrap();
     case.expect_clean();
 }
 
