@@ -4,4 +4,6 @@ mod bad_input;
 mod damage;
 mod disks;
 mod exact;
+mod incremental;
 mod kills;
+mod resume;

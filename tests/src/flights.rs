@@ -158,6 +158,34 @@ path = "out/rejected"
         )
     }
 
+    /// Rewrites the job file with some of its text replaced.
+    ///
+    /// # Panics
+    /// If that text does not stand there.
+    pub fn edit(&self, replacements: &[(&str, &str)]) {
+        let mut text = self.job_file();
+        for (old, new) in replacements {
+            assert!(text.contains(old), "'{old}' is not in the job file:\n{text}");
+            text = text.replace(old, new);
+        }
+        self.scratch.write("job.toml", text);
+    }
+
+    /// The committed files, as paths below `out`.
+    pub fn parts(&self) -> Vec<String> {
+        let files = files_below(&self.scratch.path("out"));
+        files.into_iter().filter(|path| !path.split('/').any(|name| name.starts_with('.'))).collect()
+    }
+
+    /// The completed checkpoints, oldest first, as `weir checkpoint list` shows them.
+    pub fn checkpoints(&self) -> Vec<String> {
+        let arguments = ["checkpoint", "list", "job.toml", "--data", "data", "--json"];
+        let listed = Running::start(self.scratch.folder(), &arguments, &[]).finish().expect_code(0);
+        let list: serde_json::Value = serde_json::from_str(&listed.stdout).expect("--json gives JSON");
+        let rows = list["checkpoints"].as_array().expect("the list has checkpoints");
+        rows.iter().map(|row| row["id"].as_str().expect("each has an id").to_owned()).collect()
+    }
+
     /// Starts `weir run` on it.
     pub fn start(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Running {
         let mut all = vec!["run", "job.toml", "--data", "data"];

@@ -110,6 +110,17 @@ impl Running {
         panic!("weir did not stop in {DEADLINE:?}");
     }
 
+    /// Waits until something has happened while it runs.
+    ///
+    /// # Panics
+    /// If it ends before, or the deadline passes. `what`: for that message.
+    pub fn wait_until(&mut self, what: &str, mut happened: impl FnMut() -> bool) {
+        while !happened() {
+            assert!(self.started.elapsed() < DEADLINE, "{what}: not in {DEADLINE:?}");
+            assert!(self.wait_for(LOOK).is_none(), "weir ended before: {what}");
+        }
+    }
+
     /// Waits until a crash point of `WEIR_STOP_AT` has stopped it, lets `change` change the world, and goes on.
     pub fn change_while_stopped(&mut self, change: impl FnOnce()) {
         self.wait_until_stopped();

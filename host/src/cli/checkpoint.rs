@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::json;
 use std::future::Future;
 use std::path::PathBuf;
-use weir_protocol::Lineage;
+use weir_protocol::{Generation, Lineage};
 use weir_protocol::log::ClaimFacts;
 use weir_protocol::log::Start;
 use weir_protocol::log::claimant::ClaimRequest;
@@ -109,6 +109,7 @@ fn collect(args: &JobArgs) -> Result<Removed, Problem> {
         ask: Ask { purpose: Purpose::Maintain, start: Start::Newest, allow_duplicates: false },
         // A collection brings nothing into being.
         facts: ClaimFacts::default(),
+        above: Generation(0),
     };
     let Claiming::Claimed(claimed) = wait(claim(stored.log, request, Backoff::default()))? else {
         unreachable!("a claim for maintenance is never answered with 'finished'")

@@ -11,6 +11,7 @@ use super::{Committer, CommitterContext, ConnectorError, Guarantee, SinkConnecto
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use weir_protocol::{CheckpointId, Generation};
 
 /// A folder.
 pub(super) struct FileSinkConnector {
@@ -96,6 +97,13 @@ impl SinkConnector for FileSinkConnector {
 
     fn has_output(&self) -> Result<bool, ConnectorError> {
         Ok(names(self.staging.target())?.iter().any(|name| name.starts_with(PART)))
+    }
+
+    fn newest_generation(&self) -> Result<Generation, ConnectorError> {
+        // part-<subtask>-<generation>-<sequence>
+        let checkpoint = |name: &str| name.strip_prefix(PART)?.split_once('-')?.1.parse::<CheckpointId>().ok();
+        let names = names(self.staging.target())?;
+        Ok(names.iter().filter_map(|name| checkpoint(name)).map(|id| id.generation()).max().unwrap_or_default())
     }
 
     fn prepare_target(&self) -> Result<(), ConnectorError> {

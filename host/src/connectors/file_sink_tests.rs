@@ -152,6 +152,17 @@ fn output_is_found_by_its_name() {
 }
 
 #[test]
+fn the_newest_generation_is_read_from_names() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let newest = |path: &Path| connector(path).newest_generation().expect("listed");
+    assert_eq!(newest(&folder.path().join("missing")), Generation(0));
+    for (name, generation) in [("part-0", 0), ("part-9-x-9", 0), ("part-0-3-99", 3), ("part-12-2-7", 3), ("part-1-10-1", 10), ("port-1-11-1", 10)] {
+        fs::write(folder.path().join(name), "").expect("write");
+        assert_eq!(newest(folder.path()), Generation(generation), "with {name}");
+    }
+}
+
+#[test]
 fn a_name_that_is_taken_stops_and_is_not_replaced() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let what = [prepared(folder.path(), 1, &["ours"])];

@@ -279,6 +279,12 @@ pub trait SinkConnector: Send + Sync {
     /// Whether committed output of an earlier run lies in the target (asked at a first start only).
     fn has_output(&self) -> Result<bool, ConnectorError>;
 
+    /// The highest generation in the final names of that output, whose job nobody knows any more: a first start beside it takes
+    /// a higher one, so that no name comes twice. 0 if final names hold none.
+    fn newest_generation(&self) -> Result<Generation, ConnectorError> {
+        Ok(Generation(0))
+    }
+
     /// Checks and creates what writers need, before anything runs; changes nothing that is there.
     fn prepare_target(&self) -> Result<(), ConnectorError>;
 

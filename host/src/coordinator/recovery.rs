@@ -169,8 +169,11 @@ impl OutsideRecovery<'_> {
         let contained = |name: &str| -> Result<Vec<Committable>, RecoveryError> {
             let Some(manifest) = self.newest else { return Ok(Vec::new()) };
             let Some(stored) = manifest.sinks.get(name) else { return Ok(Vec::new()) };
-            committables_of(self.parts, manifest, stored)
-                .map_err(|why| RecoveryError::Failed(format!("checkpoint {}, sink {name}: {why}", manifest.id)))
+            let mut contained = committables_of(self.parts, manifest, stored)
+                .map_err(|why| RecoveryError::Failed(format!("checkpoint {}, sink {name}: {why}", manifest.id)))?;
+            // After `finished` all of it is known committed, and its markers are forgotten: no call.
+            contained.retain(|committable| self.plan.commit.contains(&committable.id));
+            Ok(contained)
         };
         let mut sinks = Vec::new();
         for (index, spec) in self.parts.graph.sinks.iter().enumerate() {

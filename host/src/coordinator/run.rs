@@ -41,10 +41,19 @@ pub struct JobRun {
     tries: u32,
     /// What the next claim asks for: the user's wish first, then a plain resume.
     mode: StartMode,
+    /// Nonces of the claims that this process has asked for.
+    nonces: BTreeSet<u128>,
+    /// Whether one of them stood.
+    has_claimed: bool,
+    /// Generations up to this one have named output of which this log knows nothing.
+    above: Generation,
     /// Splits of a start from the beginning, enumerated once in this process.
     enumerated: Option<Vec<Vec<SplitState>>>,
     connectors: prepare::SinkFactory,
 }
+
+/// How long a stop without a final checkpoint waits for its subtasks.
+const LEAVE_AFTER: Duration = Duration::from_millis(500);
 
 /// What came of one attempt.
 enum Step {
@@ -93,6 +102,9 @@ pub async fn run_job(
         policy,
         tries: 0,
         mode,
+        nonces: BTreeSet::new(),
+        has_claimed: false,
+        above: Generation(0),
         enumerated: None,
         connectors,
     };
@@ -122,8 +134,11 @@ impl JobRun {
             let place = format!("sink {}", spec.name);
             sink.prepare_target().map_err(|error| Box::new(refused(&place, error.message, "")))?;
             let has_output = sink.has_output().map_err(|error| Box::new(refused(&place, error.message, "")))?;
-            if first_start && has_output && !self.options.allow_duplicates {
-                let target = sink.target().map_or(String::new(), |target| target.display().to_string());
+            if !first_start || !has_output {
+                continue;
+            }
+            let target = sink.target().map_or(String::new(), |target| target.display().to_string());
+            if !self.options.allow_duplicates {
                 return Err(Box::new(refused(
                     &place,
                     format!(
@@ -131,6 +146,12 @@ impl JobRun {
                     ),
                     "move that output away, or say --allow-duplicates to write beside it",
                 )));
+            }
+            let newest = sink.newest_generation().map_err(|error| Box::new(refused(&place, error.message, "")))?;
+            self.above = self.above.max(newest);
+            if newest == Generation(u32::MAX) {
+                let what = format!("{target} holds output of generation {newest}, the highest there is: no name is left beside it");
+                return Err(Box::new(refused(&place, what, "move that output away")));
             }
         }
         let view = LogView::new(entries);
@@ -205,6 +226,10 @@ impl JobRun {
 
     /// One attempt, from claim to end; every thread of it has ended when this returns.
     async fn attempt(&mut self, stop: &mut StopSignal) -> Result<Step, Early> {
+        // Between two attempts, too, another process may have come: it is not to be fenced by a restart that knows nothing of it.
+        if let Some(fenced) = self.taken_over().await {
+            return Ok(Step::Done(fenced));
+        }
         let claimed = match claim(self.log.clone(), self.claim_request(), Backoff::default()).await {
             Ok(Claiming::Claimed(claimed)) => *claimed,
             Ok(Claiming::Finished(checkpoint)) => {
@@ -220,11 +245,29 @@ impl JobRun {
             }
         };
         let Claimed { claim, plan, log } = claimed;
-        let generation = claim.generation;
-        match self.recovered(plan, claim.lineage, generation, log, stop).await? {
-            Ok(outcome) => Ok(Step::Done(outcome)),
-            Err(failure) => Ok(Step::Again(failure)),
+        self.has_claimed = true;
+        let ended = match self.recovered(plan, claim.lineage, claim.generation, log, stop).await {
+            Ok(Ok(outcome)) => Ok(Step::Done(outcome)),
+            Ok(Err(failure)) => Ok(Step::Again(failure)),
+            Err(outcome) => Err(outcome),
+        };
+        // What a newer owner has aborted, committed or cleaned up looks like a failure to this process.
+        match (is_trouble(&ended), self.taken_over().await) {
+            (true, Some(fenced)) => Ok(Step::Done(fenced)),
+            (true, None) | (false, _) => ended,
         }
+    }
+
+    /// [`JobOutcome::Fenced`] if this process has had the job, and another one has claimed it since. A log that can't be read
+    /// says nothing.
+    async fn taken_over(&self) -> Option<JobOutcome> {
+        if !self.has_claimed {
+            return None;
+        }
+        let view = LogView::new(self.log.read_entries().await.ok()?);
+        let (slot, newest) = view.newest_claim()?;
+        let foreign = !self.nonces.contains(&newest.nonce);
+        foreign.then(|| JobOutcome::Fenced { by: format!("entry {slot} of the job's log was written by another process") })
     }
 
     /// The run that finished the job may have been killed before it had cleaned up: what it kept to answer a repeated commit,
@@ -261,7 +304,7 @@ impl JobRun {
         }
     }
 
-    fn claim_request(&self) -> ClaimRequest {
+    fn claim_request(&mut self) -> ClaimRequest {
         let start = match self.mode {
             StartMode::Resume => Start::Newest,
             StartMode::Fresh => Start::Scratch,
@@ -274,11 +317,14 @@ impl JobRun {
             parallelism,
             ..ClaimFacts::default()
         };
+        let nonce = uuid::Uuid::new_v4().as_u128();
+        self.nonces.insert(nonce);
         ClaimRequest {
-            nonce: uuid::Uuid::new_v4().as_u128(),
+            nonce,
             new_lineage: Lineage(uuid::Uuid::new_v4().as_u128()),
             ask: Ask { purpose: Purpose::Run, start, allow_duplicates: self.options.allow_duplicates },
             facts,
+            above: self.above,
         }
     }
 
@@ -611,7 +657,7 @@ impl JobRun {
                 Ok(JobOutcome::Suspended { checkpoint })
             }
             AttemptEnd::StoppedNow => {
-                join(deployment, true).await?;
+                leave(deployment).await;
                 Ok(JobOutcome::Stopped { resumes_from: last_completed.map(|progress| progress.checkpoint).or(start) })
             }
             AttemptEnd::Fenced(by) => {
@@ -642,6 +688,24 @@ impl JobRun {
     }
 }
 
+/// Whether an attempt ended in a way that another owner of the job may have caused.
+fn is_trouble(ended: &Result<Step, Early>) -> bool {
+    let outcome = match ended {
+        Ok(Step::Again(_)) => return true,
+        Ok(Step::Done(outcome)) => outcome,
+        Err(outcome) => &**outcome,
+    };
+    match outcome {
+        JobOutcome::Failed(_) | JobOutcome::CommitLost { .. } | JobOutcome::CannotRestore { .. } => true,
+        JobOutcome::Finished { .. }
+        | JobOutcome::AlreadyFinished { .. }
+        | JobOutcome::Suspended { .. }
+        | JobOutcome::Stopped { .. }
+        | JobOutcome::Refused { .. }
+        | JobOutcome::Fenced { .. } => false,
+    }
+}
+
 async fn close_commits(commits: Vec<SinkCommits>, finished: bool) {
     let closed = tokio::task::spawn_blocking(move || {
         for commit in commits {
@@ -661,6 +725,24 @@ async fn join(deployment: Deployment, cancel: bool) -> Result<(), TaskFailure> {
             message: "this is a bug in Weir: the thread panicked; please report the text above".into(),
             remedy: Remedy::Restart,
         }),
+    }
+}
+
+/// Ends every subtask, but does not wait for one that stays in a plugin's call: the user wants to stop now, and the process
+/// ends. What such a thread still does reaches no checkpoint and no commit.
+async fn leave(deployment: Deployment) {
+    let (done, joined) = tokio::sync::oneshot::channel();
+    // Not a blocking task of the runtime, which would wait for it when it is dropped.
+    let thread = std::thread::Builder::new().name("leave".to_owned()).spawn(move || {
+        deployment.cancel_and_join();
+        // Nobody waits any more after `LEAVE_AFTER`.
+        let _ = done.send(());
+    });
+    match thread {
+        Ok(_) => {
+            let _ = tokio::time::timeout(LEAVE_AFTER, joined).await;
+        }
+        Err(error) => tracing::warn!(%error, "subtasks are left as they are"),
     }
 }
 

@@ -103,7 +103,7 @@ impl Process {
 
     pub fn start(&mut self, config: &Config, nonce: u128, ask: Ask) {
         let facts = ClaimFacts { sink_paths: ["out".to_owned()].into(), ..ClaimFacts::default() };
-        let request = ClaimRequest { nonce, new_lineage: Lineage(nonce), ask, facts };
+        let request = ClaimRequest { nonce, new_lineage: Lineage(nonce), ask, facts, above: Generation(0) };
         let claimant = Claimant::new(request).with_tries(config.tries).with_mutation(config.mutation);
         *self = Process { claimant: Some(claimant), ..Process::default() };
         self.claimant_event(config, &mut World::default(), claimant::Event::Begin);

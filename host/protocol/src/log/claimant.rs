@@ -27,6 +27,8 @@ pub struct ClaimRequest {
     pub ask: Ask,
     /// What this process may bring into being outside (the lineage and earlier claims are filled in).
     pub facts: ClaimFacts,
+    /// Generations up to this one have left names outside, of which this log knows nothing.
+    pub above: Generation,
 }
 
 /// What happened.
@@ -211,7 +213,8 @@ impl Claimant {
             return self
                 .end(Effect::GaveUp { reason: format!("{CLAIM_ROUNDS} claims of other processes came in between") }, effects);
         }
-        let generation = log.next_generation();
+        let above = Generation(self.ask.above.0.checked_add(1).expect("C5: a driver asks for no generation that does not exist"));
+        let generation = log.next_generation().max(above);
         match recovery::plan(log, &self.ask.ask, generation) {
             Verdict::Proceed(_) => {
                 let slot = log.highest().map_or(Slot::FIRST, Slot::next);

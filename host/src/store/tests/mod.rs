@@ -147,6 +147,7 @@ fn request(ask: Ask) -> ClaimRequest {
         new_lineage: LINEAGE,
         ask,
         facts: ClaimFacts { sink_paths: ["out".to_owned()].into(), parallelism: 2, ..ClaimFacts::default() },
+        above: Generation(0),
     }
 }
 

@@ -21,7 +21,7 @@ impl Script {
     #[track_caller]
     fn begin(ask: Ask) -> Self {
         let facts = ClaimFacts { prefixes: ["mine".to_owned()].into(), parallelism: 2, ..ClaimFacts::default() };
-        let machine = Claimant::new(ClaimRequest { nonce: 99, new_lineage: Lineage(5), ask, facts });
+        let machine = Claimant::new(ClaimRequest { nonce: 99, new_lineage: Lineage(5), ask, facts, above: Generation(0) });
         let mut script = Script { machine, last: Request(0), claim: None };
         script.event(Event::Begin, "list");
         script
