@@ -16,11 +16,11 @@ use serde::Serialize;
 use serde_json::json;
 use std::future::Future;
 use std::path::PathBuf;
-use weir_protocol::{Generation, Lineage};
 use weir_protocol::log::ClaimFacts;
 use weir_protocol::log::Start;
 use weir_protocol::log::claimant::ClaimRequest;
 use weir_protocol::recovery::{Ask, Purpose};
+use weir_protocol::{Generation, Lineage};
 
 /// Lists the completed checkpoints.
 pub(super) fn list(args: &JobArgs, common: &Common, output: &mut Output<'_>) -> Exit {

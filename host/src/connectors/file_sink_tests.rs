@@ -156,7 +156,9 @@ fn the_newest_generation_is_read_from_names() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let newest = |path: &Path| connector(path).newest_generation().expect("listed");
     assert_eq!(newest(&folder.path().join("missing")), Generation(0));
-    for (name, generation) in [("part-0", 0), ("part-9-x-9", 0), ("part-0-3-99", 3), ("part-12-2-7", 3), ("part-1-10-1", 10), ("port-1-11-1", 10)] {
+    for (name, generation) in
+        [("part-0", 0), ("part-9-x-9", 0), ("part-0-3-99", 3), ("part-12-2-7", 3), ("part-1-10-1", 10), ("port-1-11-1", 10)]
+    {
         fs::write(folder.path().join(name), "").expect("write");
         assert_eq!(newest(folder.path()), Generation(generation), "with {name}");
     }

@@ -150,7 +150,8 @@ impl JobRun {
             let newest = sink.newest_generation().map_err(|error| Box::new(refused(&place, error.message, "")))?;
             self.above = self.above.max(newest);
             if newest == Generation(u32::MAX) {
-                let what = format!("{target} holds output of generation {newest}, the highest there is: no name is left beside it");
+                let what =
+                    format!("{target} holds output of generation {newest}, the highest there is: no name is left beside it");
                 return Err(Box::new(refused(&place, what, "move that output away")));
             }
         }

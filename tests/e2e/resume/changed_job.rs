@@ -102,5 +102,8 @@ fn a_sink_that_left_the_job_still_commits_what_it_had_prepared() {
     case.edit(&[(sink, "")]);
     case.run(&[], &[]).expect_code(0);
     let rejected = |parts: &[String]| parts.iter().filter(|part| part.starts_with("rejected/")).count();
-    assert!(rejected(&case.parts()) > rejected(&before), "what checkpoint 1-3 held of rejected-out was not committed: {before:?}");
+    assert!(
+        rejected(&case.parts()) > rejected(&before),
+        "what checkpoint 1-3 held of rejected-out was not committed: {before:?}"
+    );
 }

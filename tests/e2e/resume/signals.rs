@@ -107,7 +107,8 @@ path = "out"
 /// Sends a second signal to a process that hangs in its suspension.
 fn stop_at_once(scratch: &Scratch) -> Ended {
     let mut running = Running::start(scratch.folder(), &["run", "job.toml", "--data", "data"], &[]);
-    running.wait_until("the job runs", || scratch.path("data/state").exists() || scratch.path("data/checkpoints/plugins").exists());
+    running
+        .wait_until("the job runs", || scratch.path("data/state").exists() || scratch.path("data/checkpoints/plugins").exists());
     running.signal(Signal::INT);
     assert!(running.wait_for(Duration::from_millis(300)).is_none(), "the plugin is stuck, so there is no final checkpoint");
     let sent = Instant::now();

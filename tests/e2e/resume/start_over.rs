@@ -39,7 +39,8 @@ fn refused(case: &FlightsCase, arguments: &[&str]) {
 
 #[test]
 fn fresh_after_a_finished_run_repeats_everything_if_that_is_allowed() {
-    let case = FlightsCase::new(FlightsOptions { parallelism: 2, files: 3, rows: 3_000, rate: None, ..FlightsOptions::default() });
+    let case =
+        FlightsCase::new(FlightsOptions { parallelism: 2, files: 3, rows: 3_000, rate: None, ..FlightsOptions::default() });
     case.run(&[], &[]).expect_code(0);
     refused(&case, &["--fresh"]);
     case.judge().unwrap();
@@ -99,7 +100,10 @@ fn from_an_older_checkpoint_repeats_what_came_after_it_if_that_is_allowed() {
     assert_eq!(case.parts(), before, "a refusal changes nothing");
     case.run(&["--from", from, "--allow-duplicates"], &[]).expect_code(0);
     let (first, again): (Vec<String>, Vec<String>) = case.parts().into_iter().partition(|part| checkpoint_of(part).0 == 1);
-    assert!(first.iter().any(|part| checkpoint_of(part) == (1, 4)), "what the newest checkpoint held was not committed: {first:?}");
+    assert!(
+        first.iter().any(|part| checkpoint_of(part) == (1, 4)),
+        "what the newest checkpoint held was not committed: {first:?}"
+    );
     let up_to = first.iter().filter(|part| checkpoint_of(part).1 <= sequence);
     judge_only(&case, &up_to.chain(&again).cloned().collect::<Vec<_>>()).unwrap();
     assert!(case.judge().is_err(), "the interval of the newest checkpoint stands there twice");
