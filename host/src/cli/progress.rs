@@ -1,7 +1,7 @@
 //! A running job as the user sees it: on a terminal one live line per stage and one for the checkpoint, otherwise a log
 //! line every ten seconds.
 
-use crate::job::{CheckpointProgress, JobEvent, Progress, StageProgress};
+use crate::job::{CheckpointProgress, JobEvent, Progress};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::time::Duration;
 use weir_protocol::CheckpointId;
@@ -212,6 +212,7 @@ pub(super) fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::StageProgress;
     use weir_protocol::Generation;
 
     fn stage(name: &str, records_in: u64) -> StageProgress {
