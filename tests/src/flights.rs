@@ -214,6 +214,11 @@ path = "out/rejected"
         let staged: Vec<&String> = out.iter().filter(|path| path.contains(".weir-staging")).collect();
         assert!(staged.is_empty(), "staged files are left: {staged:?}");
         assert!(!self.scratch.path("out/stats/.weir-staging").exists(), "an empty staging folder is left");
+        self.expect_exact_storage();
+    }
+
+    /// Asserts that the checkpoint storage holds exactly what its manifests name, and that no working state is left.
+    pub fn expect_exact_storage(&self) {
         let mut referenced = BTreeSet::new();
         for slot in files_below(&self.storage().join("log")) {
             assert!(slot.ends_with(".json"), "a temporary is left in the log: {slot}");

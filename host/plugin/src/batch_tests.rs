@@ -1,3 +1,5 @@
+//! Batches and columns: foreign bytes are checked, records are what was pushed.
+
 use super::*;
 
 /// A small generator (xorshift64*).

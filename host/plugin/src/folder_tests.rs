@@ -1,3 +1,5 @@
+//! Granted folders: nothing outside can be reached.
+
 use super::*;
 use std::fs;
 use std::os::unix::fs::symlink;

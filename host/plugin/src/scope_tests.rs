@@ -1,3 +1,5 @@
+//! What a call may touch, and what is forgotten when it fails.
+
 use super::*;
 use crate::testing::MemoryState;
 use std::collections::BTreeMap;

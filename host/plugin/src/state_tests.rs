@@ -1,3 +1,5 @@
+//! Keys, groups and their grouping.
+
 use super::*;
 use std::collections::BTreeMap;
 

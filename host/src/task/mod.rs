@@ -7,3 +7,4 @@ pub mod operator;
 pub mod run;
 pub mod sink;
 pub mod snapshot;
+pub mod wasm_operator;
