@@ -25,14 +25,14 @@ impl CheckpointCoordinator {
         }
     }
 
-    /// Neither complete nor aborted: the log has to be asked.
+    /// Neither complete nor aborted: only the next claim can find out, so the attempt ends and leaves the publish alone.
     pub(super) fn publish_unknown(&mut self, now: Duration, n: CheckpointId, effects: &mut Vec<CoordEffect>) {
         match self.pending.get(&n).map(|pending| pending.phase) {
             Some(Phase::Publishing | Phase::Withdrawing) => {
                 if self.mutation.is(Mutant::UnknownPublishIsAbort) {
                     return self.abort(now, n, AbortReason::Tombstone, effects);
                 }
-                effects.push(CoordEffect::ResolvePublish { checkpoint: n });
+                self.fail_over(now, FailOverReason::PublishUnknown(n), effects);
             }
             Some(Phase::Collecting | Phase::Ready) | None => {}
         }

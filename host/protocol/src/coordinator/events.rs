@@ -129,7 +129,7 @@ pub enum CoordEvent {
         /// Whose manifest.
         checkpoint: CheckpointId,
     },
-    /// Nobody can say yet whether the manifest stands.
+    /// Nobody can say whether the manifest stands, and the log's publisher has given up asking.
     PublishUnknown {
         /// Now.
         now: Duration,
@@ -208,11 +208,6 @@ pub enum CoordEffect {
         /// Which checkpoint.
         checkpoint: CheckpointId,
     },
-    /// Read the slot and go on as the log's rules say; the answer is one of those to `PublishManifest`.
-    ResolvePublish {
-        /// Which checkpoint.
-        checkpoint: CheckpointId,
-    },
     /// Put a tombstone into the slot of the publish under way; the answer is `TombstoneStands`, `Published`,
     /// `PublishUnknown` or `NewerClaim`.
     PutTombstone {
@@ -233,7 +228,8 @@ pub enum CoordEffect {
         /// Why.
         reason: AbortReason,
     },
-    /// Delete the log entry of this completed checkpoint; its files follow in `ReleaseFiles`.
+    /// Delete the log entry of this completed checkpoint, with what the log's retention allows below it; its files follow in
+    /// `ReleaseFiles`. What stays is what the registry's `completed` names.
     Subsume {
         /// Which checkpoint.
         checkpoint: CheckpointId,
@@ -307,6 +303,8 @@ pub enum FailOverReason {
     TooManyAborts(CheckpointId),
     /// A committable of this checkpoint expired before it could be published. Its input is replayed.
     Expired(CheckpointId),
+    /// Nobody can say whether the manifest of this checkpoint stands: the next claim finds out.
+    PublishUnknown(CheckpointId),
     /// The attempt has used up its checkpoint ids.
     SequenceExhausted,
 }

@@ -59,10 +59,12 @@ fn a_committable_that_expires_while_publishing_is_withdrawn_and_the_tombstone_de
     let tombstone = "
         @17 tombstone 1 => abort 1 expired, release f, fail over: 1 expired";
     let manifest = "
-        @17 unknown 1 => resolve 1
         @18 published 1 => complete 1, permit 1 [1]";
+    let unknown = "
+        @19 unknown 1 => fail over: 1 unknown";
     usual().check(&format!("{until_withdrawn}{tombstone}"));
     usual().check(&format!("{until_withdrawn}{manifest}"));
+    usual().check(&format!("{until_withdrawn}{unknown}"));
 }
 
 /// What a completed checkpoint contains has its permit: its age is the committer's affair, not a reason to start over.

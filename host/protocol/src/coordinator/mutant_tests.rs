@@ -16,8 +16,7 @@ fn mutant_treat_an_unknown_publish_as_an_abort_is_caught() {
         @11 ack 1 s +f => accepted
         @11 ack 1 t => accepted
         @11 ack 1 k !1 => accepted, publish 1
-        @12 unknown 1 => resolve 1
-        @13 published 1 => complete 1, permit 1 [1]",
+        @12 unknown 1 => fail over: 1 unknown",
     );
 }
 

@@ -16,7 +16,6 @@ const EVERYTHING: [&str; 26] = [
     "PublishManifest",
     "PutTombstone",
     "ReleaseFiles",
-    "ResolvePublish",
     "Subsume",
     "Suspended",
     "abort Declined",
@@ -32,6 +31,7 @@ const EVERYTHING: [&str; 26] = [
     "ack StaleGeneration",
     "ack Unknown",
     "fail over Expired",
+    "fail over PublishUnknown",
     "fail over TaskFailed",
     "fail over TooManyAborts",
 ];

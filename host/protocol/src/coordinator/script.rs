@@ -202,7 +202,6 @@ fn show(effect: &CoordEffect) -> String {
             }
         }
         CoordEffect::PublishManifest { checkpoint } => format!("publish {}", number(checkpoint)),
-        CoordEffect::ResolvePublish { checkpoint } => format!("resolve {}", number(checkpoint)),
         CoordEffect::PutTombstone { checkpoint } => format!("withdraw {}", number(checkpoint)),
         CoordEffect::NotifyComplete { checkpoint } => format!("complete {}", number(checkpoint)),
         CoordEffect::Commit(permit) => {
@@ -216,6 +215,7 @@ fn show(effect: &CoordEffect) -> String {
             FailOverReason::TaskFailed(subtask) => format!("fail over: {} failed", name_of(*subtask)),
             FailOverReason::TooManyAborts(n) => format!("fail over: aborts up to {}", number(n)),
             FailOverReason::Expired(n) => format!("fail over: {} expired", number(n)),
+            FailOverReason::PublishUnknown(n) => format!("fail over: {} unknown", number(n)),
             FailOverReason::SequenceExhausted => "fail over: no more ids".to_owned(),
         },
         CoordEffect::Fenced => "fenced".to_owned(),

@@ -180,10 +180,13 @@ cases! {
         @12 unknown 1 =>";
     an_unknown_publish_is_neither_complete_nor_aborted: usual(), "
         @10 tick => inject 1
-        @11 ack 1 all => accepted, accepted, accepted, publish 1
-        @12 unknown 1 => resolve 1
-        @13 unknown 1 => resolve 1
-        @14 published 1 => complete 1, permit 1 []";
+        @11 ack 1 s +f => accepted
+        @11 ack 1 t => accepted
+        @11 ack 1 k => accepted, publish 1
+        @20 tick => inject 2
+        @21 ack 2 s +g => accepted
+        @22 unknown 1 => abort 2 fail over, release g, fail over: 1 unknown
+        @23 published 1 =>";
     a_tombstone_aborts_and_the_next_one_is_published: usual(), "
         @10 tick => inject 1
         @11 ack 1 s +f !1 => accepted
