@@ -10,7 +10,7 @@
 //! The oracle is the map of live values, cloned at each barrier. This file is used by the tests here and by the exhaustive model.
 
 use super::freeze::{
-    Cause, Effect, Event, FileId, FreezePolicy, FreezeQueue, LocalFile, SetId, SnapshotEntry, SnapshotList,
+    Cause, Effect, Event, FileId, FreezeQueue, LocalFile, SetId, SnapshotEntry, SnapshotList,
 };
 use super::{CheckpointId, Generation};
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,11 +93,7 @@ pub struct Backend {
 }
 
 impl Backend {
-    pub fn new(policy: FreezePolicy, fault: Fault) -> Self {
-        Backend::of(FreezeQueue::new(policy), fault)
-    }
-
-    pub fn of(queue: FreezeQueue, fault: Fault) -> Self {
+    pub fn new(queue: FreezeQueue, fault: Fault) -> Self {
         Backend {
             queue,
             fault,
