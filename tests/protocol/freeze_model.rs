@@ -47,7 +47,7 @@ impl Model for Freeze {
     type Action = Step;
 
     fn init_states(&self) -> Vec<Backend> {
-        vec![Backend::of(FreezeQueue::new(self.policy).with_mutation(self.mutation), self.fault)]
+        vec![Backend::new(FreezeQueue::new(self.policy).with_mutation(self.mutation), self.fault)]
     }
 
     fn actions(&self, state: &Backend, actions: &mut Vec<Step>) {

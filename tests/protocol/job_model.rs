@@ -29,14 +29,13 @@ pub enum Messages {
     Disorderly,
 }
 
-/// What the driver or the retention does wrong.
+/// What the driver does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     None,
     CommitAtPrepare,
     AbortTransactionWithCheckpoint,
     HighestSlotPlusOne,
-    RetainAboveNewest,
     ReadNewestBeforeClaim,
 }
 
@@ -182,14 +181,7 @@ impl Config {
     }
 
     fn deletable(&self, world: &World) -> Option<Slot> {
-        if world.newest().is_none() && self.fault != Fault::RetainAboveNewest {
-            return None;
-        }
-        if self.fault == Fault::RetainAboveNewest {
-            let view = world.view();
-            let kept = [view.newest_claim().map(|(slot, _)| slot), view.newest().map(|(slot, _)| slot), view.highest()];
-            return view.entries().keys().find(|slot| !kept.contains(&Some(**slot))).copied();
-        }
+        world.newest()?;
         let entries: Vec<(Slot, LogEntry)> = world.log.iter().map(|(slot, entry)| (*slot, entry.clone())).collect();
         retention(&entries, 1).first().copied()
     }

@@ -330,7 +330,7 @@ impl Seeded {
 
 /// A run of this seed, up to what is wrong first, if anything.
 fn run(seed: u64, policy: FreezePolicy, fault: Fault, mutation: Mutation) -> Backend {
-    let mut backend = Backend::of(FreezeQueue::new(policy).with_mutation(mutation), fault);
+    let mut backend = Backend::new(FreezeQueue::new(policy).with_mutation(mutation), fault);
     let mut random = Seeded(seed.wrapping_mul(2).wrapping_add(1));
     for _ in 0..200 {
         let steps = backend.steps(4);
@@ -387,7 +387,7 @@ fn mutant_cancel_the_freeze_is_caught_by_an_assertion() {
 /// (h) Two frozen sets need one cell: each gets its own value.
 #[test]
 fn two_sets_that_need_one_cell_both_get_a_copy() {
-    let mut backend = Backend::of(FreezeQueue::new(NO_REBASE), Fault::None);
+    let mut backend = Backend::new(FreezeQueue::new(NO_REBASE), Fault::None);
     for step in [Step::Write(0), Step::Barrier, Step::Write(0), Step::Barrier, Step::Write(0)] {
         backend.step(step);
     }

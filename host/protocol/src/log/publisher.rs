@@ -147,7 +147,7 @@ pub struct Publisher {
     generation: Generation,
     /// Slot of one's own last entry.
     last: Slot,
-    /// The newest checkpoint that was to be published.
+    /// The newest checkpoint that was published. (One that a tombstone has aborted may be newer.)
     newest: Option<CheckpointId>,
     phase: Phase,
     asked: Request,
@@ -211,7 +211,6 @@ impl Publisher {
         }
         assert_eq!(self.phase, Phase::Idle, "C1: one publish at a time");
         assert!(self.newest < Some(checkpoint.id), "C1: {} is published after {:?}", checkpoint.id, self.newest);
-        self.newest = Some(checkpoint.id);
         self.go(Phase::Creating(LogEntry::Checkpoint(checkpoint)), effects);
     }
 
@@ -286,7 +285,10 @@ impl Publisher {
     fn decided(&mut self, entry: LogEntry, effects: &mut Vec<Effect>) {
         self.phase = Phase::Idle;
         match entry {
-            LogEntry::Checkpoint(checkpoint) => effects.push(Effect::Published { id: checkpoint.id, slot: self.last }),
+            LogEntry::Checkpoint(checkpoint) => {
+                self.newest = Some(checkpoint.id);
+                effects.push(Effect::Published { id: checkpoint.id, slot: self.last });
+            }
             LogEntry::Tombstone { id } => effects.push(Effect::Aborted { id }),
             LogEntry::Finished { id, .. } => effects.push(Effect::Finished { id }),
             LogEntry::Claim(_) | LogEntry::Unreadable { .. } | LogEntry::Foreign { .. } => {

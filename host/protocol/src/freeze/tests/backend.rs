@@ -91,7 +91,7 @@ pub struct Backend {
 }
 
 impl Backend {
-    pub fn of(queue: FreezeQueue, fault: Fault) -> Self {
+    pub fn new(queue: FreezeQueue, fault: Fault) -> Self {
         Backend {
             queue,
             fault,

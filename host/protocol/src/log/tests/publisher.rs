@@ -175,6 +175,17 @@ fn a_tombstone_that_stands_aborts_for_certain() {
     s.publish("2-2", "create 2-2 at 6");
 }
 
+/// 2-1 was still being collected when 2-2 was published first, and 2-2 was aborted.
+#[test]
+fn an_older_checkpoint_may_follow_one_that_was_aborted() {
+    let mut s = Script::new();
+    s.publish("2-2", "create 2-2 at 5");
+    s.event(Event::Abort { id: id("2-2") }, "create t2-2 at 5");
+    s.created(CreateOutcome::Created, "look above 5");
+    s.looked(5, "aborted 2-2");
+    s.publish("2-1", "create 2-1 at 6");
+}
+
 #[test]
 fn a_tombstone_that_comes_too_late_publishes() {
     let mut s = Script::new();
