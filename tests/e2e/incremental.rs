@@ -106,7 +106,9 @@ fn run_until(scratch: &Scratch, what: &str, enough: impl Fn(&[Checkpoint]) -> bo
     let mut running = Running::start(scratch.folder(), &["run", "job.toml", "--data", "data"], &[]);
     let storage = scratch.path("data/checkpoints");
     while !enough(&checkpoints(&storage)) {
-        assert!(running.wait_for(LOOK).is_none(), "weir ended before {what}");
+        if running.wait_for(LOOK).is_some() {
+            panic!("weir ended before {what}: {:?}", running.finish());
+        }
     }
     running.signal(rustix::process::Signal::INT);
     running.finish().expect_code(0);
