@@ -11,10 +11,11 @@ use weir_tests::scratch::{Scratch, files_below};
 /// What a user waits for at most after Ctrl-C.
 const PROMPT: Duration = Duration::from_secs(2);
 
-/// Starts a job and waits until it has committed something.
+/// Starts a job and waits until this start has committed something: earlier a signal would meet no handler yet.
 fn running(case: &FlightsCase) -> Running {
+    let before = case.parts().len();
     let mut running = case.start(&[], &[]);
-    running.wait_until("something is committed", || !case.parts().is_empty());
+    running.wait_until("something is committed", || case.parts().len() > before);
     running
 }
 
