@@ -81,7 +81,7 @@ fn checkpoints(storage: &Path) -> Vec<Checkpoint> {
     let log = storage.join("log");
     let names = files_below(&log).into_iter().filter(|name| name.ends_with(".json"));
     let entries = names.map(|name| std::fs::read(log.join(name)).expect("an entry can be read"));
-    let manifests = entries.map(|text| serde_json::from_slice::<Value>(&text).expect("an entry is JSON"));
+    let manifests = entries.map(|text| serde_json::from_slice::<Value>(&text).expect("an entry is JSON")["manifest"].take());
     manifests.filter(|manifest| manifest["sources"].is_object()).map(|manifest| read(&manifest)).collect()
 }
 
