@@ -1,6 +1,6 @@
 //! Puts a manifest together from what the subtasks acknowledged.
 
-use super::compat::backend_name;
+use super::compat::backend_of;
 use super::deploy::JobParts;
 use super::upload::StoredSnapshot;
 use crate::clock;
@@ -84,7 +84,7 @@ fn operator(frame: &Frame<'_>, acknowledged: &Acknowledged, operator: usize) -> 
     OperatorManifest {
         parallelism: spec.parallelism,
         plugin: frame.parts.plugins[operator].clone(),
-        backend: backend_name(frame.parts.graph.state.backend).to_owned(),
+        backend: backend_of(frame.parts.graph.state.backend).name().to_owned(),
         states: frame.parts.states[operator].clone(),
         subtasks: parts
             .into_iter()

@@ -12,11 +12,11 @@ use weir_plugin::state::{KEY_GROUPS, KEY_HASH};
 /// What the user should hear although the checkpoint can be restored.
 pub type Notices = Vec<String>;
 
-/// Name of a backend in manifests.
-pub fn backend_name(kind: BackendKind) -> &'static str {
+/// The backend that the job file asks for; its name stands in manifests.
+pub fn backend_of(kind: BackendKind) -> crate::state::BackendKind {
     match kind {
-        BackendKind::RocksDb => "rocksdb",
-        BackendKind::Memory => "memory",
+        BackendKind::RocksDb => crate::state::BackendKind::Rocks,
+        BackendKind::Memory => crate::state::BackendKind::Memory,
     }
 }
 
@@ -100,7 +100,7 @@ fn check_operator(parts: &JobParts, operator: usize, stored: &OperatorManifest, 
             stored.parallelism, spec.parallelism, stored.parallelism
         ));
     }
-    let backend = backend_name(parts.graph.state.backend);
+    let backend = backend_of(parts.graph.state.backend).name();
     if stored.backend != backend {
         faults.push(format!(
             "operator {name} kept its state in backend {}, the job file now says {backend}: set [state].backend back, or start over with --fresh",

@@ -1,5 +1,6 @@
 //! Turns the execution graph into running subtasks: gates, edges, instances, state, threads.
 
+use super::compat;
 use super::provider::{InstanceTask, OperatorProvider};
 use crate::channel::{ChannelWriter, GateControl, InputGate, OutputGate, input_gate};
 use crate::connectors::{ConnectorError, Remedy, SinkConnector, SinkTask, SourceConnector, SourceTask, SplitState};
@@ -331,10 +332,7 @@ impl Builder<'_> {
     fn backend(&self, operator: usize, state: Option<RestoredState>) -> Result<Box<dyn CheckpointedBackend>, TaskFailure> {
         let name = &self.parts.graph.operators[operator].name;
         let prefix = format!("{}-{name}-{}", self.attempt.generation, self.subtask);
-        let kind = match self.parts.graph.state.backend {
-            crate::graph::BackendKind::RocksDb => crate::state::BackendKind::Rocks,
-            crate::graph::BackendKind::Memory => crate::state::BackendKind::Memory,
-        };
+        let kind = compat::backend_of(self.parts.graph.state.backend);
         let folder = self.attempt.state_folder.join(format!("{name}-{}", self.subtask));
         let budget = usize::try_from(self.budget).unwrap_or(usize::MAX);
         open_backend(kind, folder, prefix, budget, &self.parts.resources, state).map_err(|error| TaskFailure {
