@@ -49,24 +49,6 @@ impl StreamOperator for MapUpper {
         }
         Ok(Processed { main: vec![out], ..Processed::default() })
     }
-
-    fn wants_end(&self) -> bool {
-        false
-    }
-
-    fn on_end(&mut self, _: u32, _: StateRef<'_>) -> Result<Processed, OperatorFailure> {
-        Ok(Processed::default())
-    }
-
-    fn end_key_states(&self) -> &[u16] {
-        &[]
-    }
-
-    fn on_end_keys(&mut self, _: &[Vec<u8>], _: StateRef<'_>) -> Result<Processed, OperatorFailure> {
-        Ok(Processed::default())
-    }
-
-    fn close(&mut self) {}
 }
 
 /// As `guests/bench/keyed-count`, with grouping and state as the plugin host does it.
@@ -98,22 +80,4 @@ impl StreamOperator for KeyedCount {
         state.apply(keys, &[0], &[updates]).map_err(|error| failed(&error))?;
         Ok(Processed { main: vec![out], ..Processed::default() })
     }
-
-    fn wants_end(&self) -> bool {
-        false
-    }
-
-    fn on_end(&mut self, _: u32, _: StateRef<'_>) -> Result<Processed, OperatorFailure> {
-        Ok(Processed::default())
-    }
-
-    fn end_key_states(&self) -> &[u16] {
-        &[]
-    }
-
-    fn on_end_keys(&mut self, _: &[Vec<u8>], _: StateRef<'_>) -> Result<Processed, OperatorFailure> {
-        Ok(Processed::default())
-    }
-
-    fn close(&mut self) {}
 }

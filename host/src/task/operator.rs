@@ -34,18 +34,26 @@ pub trait StreamOperator: Send {
     /// Processes a batch of input `port`.
     fn process(&mut self, port: u32, records: &RecordBatch, state: StateRef<'_>) -> Result<Processed, OperatorFailure>;
 
-    /// Whether the calls at the end of input are wanted.
-    fn wants_end(&self) -> bool;
+    /// Whether the calls at the end of input are wanted. By default they are not, and the next three do nothing.
+    fn wants_end(&self) -> bool {
+        false
+    }
 
     /// Input `port` has ended.
-    fn on_end(&mut self, port: u32, state: StateRef<'_>) -> Result<Processed, OperatorFailure>;
+    fn on_end(&mut self, _port: u32, _state: StateRef<'_>) -> Result<Processed, OperatorFailure> {
+        Ok(Processed::default())
+    }
 
     /// Indexes of the states whose keys `on_end_keys` wants; empty: it is not called.
-    fn end_key_states(&self) -> &[u16];
+    fn end_key_states(&self) -> &[u16] {
+        &[]
+    }
 
     /// After the last port: a page of keys with state.
-    fn on_end_keys(&mut self, keys: &[Vec<u8>], state: StateRef<'_>) -> Result<Processed, OperatorFailure>;
+    fn on_end_keys(&mut self, _keys: &[Vec<u8>], _state: StateRef<'_>) -> Result<Processed, OperatorFailure> {
+        Ok(Processed::default())
+    }
 
     /// A clean end.
-    fn close(&mut self);
+    fn close(&mut self) {}
 }
