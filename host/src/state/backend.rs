@@ -40,6 +40,8 @@ pub struct RocksBackend {
     sets: FrozenSets,
     /// Where the clock's hand stands.
     hand: u32,
+    /// **B1** While true, every key with a value has a cell: a key without one is absent, and the store is not asked.
+    knows_all: bool,
     budget: Budget,
     located: Located,
     scratch: Scratch,
@@ -106,7 +108,8 @@ impl RocksBackend {
         let base = lineup.restore(&restore.base);
         lineup.restored_base(&base);
         let deltas = lineup.restore(&restore.deltas);
-        let queue = match base.is_empty() && deltas.is_empty() {
+        let is_new = base.is_empty() && deltas.is_empty();
+        let queue = match is_new {
             true => FreezeQueue::new(policy),
             false => FreezeQueue::restored(policy, SnapshotList { checkpoint: BEFORE, base, deltas }),
         };
@@ -118,6 +121,7 @@ impl RocksBackend {
             table: SlotTable::new(),
             sets: FrozenSets::new(),
             hand: 0,
+            knows_all: is_new,
             budget,
             located: Located::default(),
             scratch: Scratch::default(),
@@ -221,6 +225,9 @@ impl RocksBackend {
 
     /// Reads the missing keys from the store in one batch, and caches what it says, absence too.
     fn load(&mut self, state: StateId, keys: Keys<'_>, start: usize, ids: &mut [u32]) -> Result<(), StateError> {
+        if self.knows_all {
+            return self.add_absent(state, keys, start, ids);
+        }
         let RocksBackend { pool, table, scratch, store, .. } = self;
         scratch.keys.clear();
         scratch.ends.clear();
@@ -234,15 +241,23 @@ impl RocksBackend {
         let store_keys = scratch.ends.windows(2).map(|ends| &scratch.keys[ends[0]..ends[1]]);
         store.read(store_keys, |miss, value| {
             let at = scratch.misses[miss] as usize;
-            let (key, hash) = (keys.key(start + at), keys.hashes[start + at]);
-            // A key that stands twice in one call was cached a moment ago.
-            let cached = table.find(tag(hash, state), |id| pool.is(id, state, key));
-            ids[at] = cached.unwrap_or_else(|| {
-                let id = pool.insert(key_group(hash), state, key, value);
-                table.insert(tag(hash, state), id);
-                id
-            });
+            ids[at] = cached_or_inserted(pool, table, state, keys.key(start + at), keys.hashes[start + at], value);
         })
+    }
+
+    /// Caches the absence of the missing keys, without asking the store (B1).
+    fn add_absent(&mut self, state: StateId, keys: Keys<'_>, start: usize, ids: &mut [u32]) -> Result<(), StateError> {
+        let RocksBackend { pool, table, scratch, store, .. } = self;
+        for &at in &scratch.misses {
+            let at = at as usize;
+            let (key, hash) = (keys.key(start + at), keys.hashes[start + at]);
+            if cfg!(test) {
+                let store_key = [&key_prefix(key_group(hash), state)[..], key].concat();
+                store.read(std::iter::once(&store_key[..]), |_, value| assert_eq!(value, None, "B1: the store knows more"))?;
+            }
+            ids[at] = cached_or_inserted(pool, table, state, key, hash, None);
+        }
+        Ok(())
     }
 
     /// Sets or deletes one cell's value.
@@ -393,10 +408,29 @@ impl RocksBackend {
     }
 
     fn remove(&mut self, id: u32) {
+        self.knows_all &= self.pool.get(id).kind == Kind::Absent;
         let hash = weir_plugin::state::key_hash(self.pool.key(id));
         self.table.remove(tag(hash, self.pool.get(id).state), id);
         self.pool.remove(id);
     }
+}
+
+/// The cell of a key that was not cached when its batch was looked up, now made with what the store says.
+fn cached_or_inserted(
+    pool: &mut CellPool,
+    table: &mut SlotTable,
+    state: StateId,
+    key: &[u8],
+    hash: u64,
+    value: Option<&[u8]>,
+) -> u32 {
+    // A key that stands twice in one call was cached a moment ago.
+    let cached = table.find(tag(hash, state), |id| pool.is(id, state, key));
+    cached.unwrap_or_else(|| {
+        let id = pool.insert(key_group(hash), state, key, value);
+        table.insert(tag(hash, state), id);
+        id
+    })
 }
 
 impl KeyedStateBackend for RocksBackend {
