@@ -16,6 +16,10 @@ pub const CHANNEL_BYTES: usize = 1 << 20;
 /// What an element without records weighs, so that a flood of them is bounded, too.
 const ELEMENT_BYTES: usize = 64;
 
+/// A waiting writer is woken once its channel holds no more than this: it then goes on for several batches before it waits
+/// again, and each of them costs less of two context switches.
+const WAKE_BYTES: usize = CHANNEL_BYTES / 2;
+
 /// How long a blocked writer waits before it looks for background work again.
 const BLOCKED_SLICE: Duration = Duration::from_millis(5);
 
@@ -43,6 +47,8 @@ struct Queue {
     elements: VecDeque<StreamElement>,
     bytes: usize,
     blocked: bool,
+    /// Its writer waits for room: a wake-up costs a system call, so it is only made when needed.
+    writer_sleeps: bool,
 }
 
 struct State<C> {
@@ -51,9 +57,8 @@ struct State<C> {
     turn: usize,
     controls: VecDeque<C>,
     cancelled: bool,
-    /// Whether the reader sleeps, and how many writers do: a wake-up costs a system call, so it is only made when needed.
+    /// As `writer_sleeps` of a queue.
     reader_sleeps: bool,
-    writers_sleeping: usize,
 }
 
 struct Shared<C> {
@@ -93,16 +98,10 @@ impl<C> Clone for GateControl<C> {
 
 /// Makes a gate of `channels` channels.
 pub fn input_gate<C>(channels: usize) -> (InputGate<C>, Vec<ChannelWriter<C>>, GateControl<C>) {
-    let queues = (0..channels).map(|_| Queue { elements: VecDeque::new(), bytes: 0, blocked: false }).collect();
+    let queues =
+        (0..channels).map(|_| Queue { elements: VecDeque::new(), bytes: 0, blocked: false, writer_sleeps: false }).collect();
     let shared = Arc::new(Shared {
-        state: Mutex::new(State {
-            queues,
-            turn: 0,
-            controls: VecDeque::new(),
-            cancelled: false,
-            reader_sleeps: false,
-            writers_sleeping: 0,
-        }),
+        state: Mutex::new(State { queues, turn: 0, controls: VecDeque::new(), cancelled: false, reader_sleeps: false }),
         readable: Condvar::new(),
         writable: Condvar::new(),
     });
@@ -151,7 +150,8 @@ impl<C> InputGate<C> {
                 return Ok(Received::Control(control));
             }
             if let Some((channel, element)) = state.next_element() {
-                if state.writers_sleeping > 0 {
+                let queue = &state.queues[channel];
+                if queue.writer_sleeps && queue.bytes <= WAKE_BYTES {
                     self.shared.writable.notify_all();
                 }
                 return Ok(Received::Element { channel, element });
@@ -221,11 +221,11 @@ impl<C> ChannelWriter<C> {
             let more = background()?;
             state = self.shared.lock();
             if !more && !state.cancelled && state.queues[self.channel].bytes >= CHANNEL_BYTES {
-                state.writers_sleeping += 1;
+                state.queues[self.channel].writer_sleeps = true;
                 let (guard, _) =
                     self.shared.writable.wait_timeout(state, BLOCKED_SLICE).unwrap_or_else(|poisoned| poisoned.into_inner());
                 state = guard;
-                state.writers_sleeping -= 1;
+                state.queues[self.channel].writer_sleeps = false;
             }
         }
     }
