@@ -10,6 +10,8 @@ use weir_plugin::batch::RecordBatch;
 
 /// Splits, if there are as many records.
 const SPLITS: u64 = 64;
+/// Bytes of a key.
+const KEY_BYTES: usize = 8;
 /// Digits of the record number at the front of a value.
 const DIGITS: usize = 20;
 /// Length of a value at most.
@@ -35,25 +37,55 @@ pub fn key_number(seed: u64, keys: u64, i: u64) -> u64 {
     ((u128::from(draw(seed, i)) * u128::from(keys)) >> 64) as u64
 }
 
+/// The last eight decimal digits of a number below 10⁸, most significant first. All halves of a step are computed in one word,
+/// with multiplications for divisions: D. Lemire, "Converting integers to fix-digit representations quickly" (2021).
+#[inline]
+fn eight_digits(number: u32) -> [u8; 8] {
+    // Two numbers of four digits, then four of two, then eight of one, each in a part of its own.
+    let fours = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;
+    let high_twos = ((fours * 10_486) >> 20) & 0x0000_007f_0000_007f;
+    let twos = high_twos | (fours - 100 * high_twos) << 16;
+    let tens = ((twos * 103) >> 10) & 0x000f_000f_000f_000f;
+    let ones = tens | (twos - 10 * tens) << 8;
+    (ones | 0x3030_3030_3030_3030).to_le_bytes()
+}
+
 /// Writes the value of record `i`, as long as `out`: i in decimal, padded with zeros on the left to 20 digits (the last ones,
-/// if `out` is shorter), then letters `a` to `p` from the numbers [`draw`]n with seed i, eight of each.
+/// if `out` is shorter), then letters `a` to `p` from the numbers [`draw`]n with seed i, sixteen of each: the lower halves of its
+/// bytes, then the upper ones.
 pub fn write_value(out: &mut [u8], i: u64) {
-    let (number, letters) = out.split_at_mut(out.len().min(DIGITS));
-    let mut rest = i;
-    // Eight digits at a time: the divisions inside are of 32 bits and do not wait for those of the next eight.
-    for eight in number.rchunks_mut(8) {
-        let mut low = (rest % 100_000_000) as u32;
-        rest /= 100_000_000;
-        for digit in eight.iter_mut().rev() {
-            *digit = b'0' + (low % 10) as u8;
-            low /= 10;
-        }
+    let digits = twenty_digits(i);
+    // Copies of known length are single moves; of unknown length they are calls.
+    let Some((number, letters)) = out.split_first_chunk_mut::<DIGITS>() else {
+        let skipped = DIGITS - out.len();
+        return out.copy_from_slice(&digits[skipped..]);
+    };
+    *number = digits;
+    let (whole, rest) = letters.as_chunks_mut::<16>();
+    for (at, sixteen) in (0..).zip(whole.iter_mut()) {
+        *sixteen = sixteen_letters(i, at);
     }
-    for (at, chunk) in (0..).zip(letters.chunks_mut(8)) {
-        // Eight half bytes become eight letters in one step.
-        let eight = ((draw(i, at) & 0x0f0f_0f0f_0f0f_0f0f) + 0x6161_6161_6161_6161).to_le_bytes();
-        chunk.copy_from_slice(&eight[..chunk.len()]);
-    }
+    rest.copy_from_slice(&sixteen_letters(i, whole.len() as u64)[..rest.len()]);
+}
+
+/// A number in decimal, padded with zeros on the left.
+#[inline]
+fn twenty_digits(number: u64) -> [u8; DIGITS] {
+    let (low, rest) = (number % 100_000_000, number / 100_000_000);
+    let mut digits = [0; DIGITS];
+    digits[12..].copy_from_slice(&eight_digits(low as u32));
+    digits[4..12].copy_from_slice(&eight_digits((rest % 100_000_000) as u32));
+    digits[..4].copy_from_slice(&eight_digits((rest / 100_000_000) as u32)[4..]);
+    digits
+}
+
+/// Letters of draw `at` of record `i`. Eight half bytes become eight letters in one step.
+#[inline]
+fn sixteen_letters(i: u64, at: u64) -> [u8; 16] {
+    let halves = draw(i, at);
+    let lower = (halves & 0x0f0f_0f0f_0f0f_0f0f) + 0x6161_6161_6161_6161;
+    let upper = (halves >> 4 & 0x0f0f_0f0f_0f0f_0f0f) + 0x6161_6161_6161_6161;
+    (u128::from(upper) << 64 | u128::from(lower)).to_le_bytes()
 }
 
 /// A configured generator.
@@ -124,7 +156,7 @@ impl SourceConnector for SequenceConnector {
             }
             ranges.push(Range { index, state, end: detail.end });
         }
-        Ok(Box::new(Generator { source, keys: self.keys, seed: self.seed, ranges, next: 0, value: vec![0; self.value_bytes] }))
+        Ok(Box::new(Generator { source, keys: self.keys, seed: self.seed, ranges, next: 0, value_bytes: self.value_bytes }))
     }
 }
 
@@ -141,8 +173,23 @@ struct Generator {
     ranges: Vec<Range>,
     /// The range that is given now; those before it have ended.
     next: usize,
-    /// The value of one record.
-    value: Vec<u8>,
+    value_bytes: usize,
+}
+
+/// The records of these numbers. All are of one size, so the columns are written in place.
+fn write_batch(seed: u64, keys: u64, value_bytes: usize, numbers: std::ops::Range<u64>) -> RecordBatch {
+    let (count, record_bytes) = ((numbers.end - numbers.start) as usize, KEY_BYTES + value_bytes);
+    let mut data = vec![0; count * record_bytes];
+    for (record, i) in data.chunks_exact_mut(record_bytes).zip(numbers.clone()) {
+        let (key, value) = record.split_at_mut(KEY_BYTES);
+        key.copy_from_slice(&key_number(seed, keys, i).to_le_bytes());
+        write_value(value, i);
+    }
+    let mut index = Vec::with_capacity(count * 8 + 4);
+    let ends = (0..count).flat_map(|at| [at * record_bytes, at * record_bytes + KEY_BYTES]).chain([count * record_bytes]);
+    index.extend(ends.flat_map(|end| (end as u32).to_le_bytes()));
+    let times = numbers.flat_map(|i| (i as i64).to_le_bytes()).collect();
+    RecordBatch::from_parts(count as u32, data, index, times, Vec::new()).expect("the columns fit each other")
 }
 
 impl Source for Generator {
@@ -151,15 +198,11 @@ impl Source for Generator {
             self.next += 1;
         }
         let Some(range) = self.ranges.get_mut(self.next) else { return Ok(SourcePoll::End) };
-        let record_bytes = 8 + self.value.len();
+        let record_bytes = KEY_BYTES + self.value_bytes;
         let first = range.state.position;
         let most = (budget.bytes / record_bytes).clamp(1, budget.records) as u64;
         let end = range.end.min(first + most);
-        let mut records = RecordBatch::with_capacity((end - first) as usize, (end - first) as usize * record_bytes);
-        for i in first..end {
-            write_value(&mut self.value, i);
-            records.push(&key_number(self.seed, self.keys, i).to_le_bytes(), &self.value, i as i64);
-        }
+        let records = write_batch(self.seed, self.keys, self.value_bytes, first..end);
         range.state.position = end;
         range.state.ended = end == range.end;
         let span = SourceSpan { source: self.source, split: range.index, first, last: end - 1 };
@@ -236,12 +279,14 @@ mod tests {
 
     #[test]
     fn values_and_keys_are_what_the_docs_say() {
-        let mut value = [0; 28];
+        let mut value = [0; 36];
         write_value(&mut value, 42);
         assert_eq!(&value[..20], b"00000000000000000042");
-        let letters: Vec<u8> = (0..8).map(|at| b'a' + (draw(42, 0) >> (8 * at) & 15) as u8).collect();
+        let halves: Vec<u8> =
+            [0, 4].iter().flat_map(|half| (0..8).map(move |at| (draw(42, 0) >> (8 * at + half) & 15) as u8)).collect();
+        let letters: Vec<u8> = halves.iter().map(|half| b'a' + half).collect();
         assert_eq!(value[20..], letters);
-        for i in [u64::MAX, 99_999_999, 100_000_000, 12_345_678_901_234_567_890] {
+        for i in [u64::MAX, 0, 9, 10, 99_999_999, 100_000_000, 12_345_678_901_234_567_890] {
             write_value(&mut value, i);
             assert_eq!(value[..20], *format!("{i:020}").as_bytes());
         }
