@@ -6,4 +6,5 @@ mod disks;
 mod exact;
 mod incremental;
 mod kills;
+mod memory;
 mod resume;

@@ -55,6 +55,7 @@ pub struct Running {
     child: Child,
     readers: Vec<std::thread::JoinHandle<String>>,
     started: Instant,
+    deadline: Duration,
 }
 
 impl Running {
@@ -69,7 +70,12 @@ impl Running {
         let mut child = command.spawn().expect("weir can be started");
         let stdout = drain(child.stdout.take().expect("piped"));
         let stderr = drain(child.stderr.take().expect("piped"));
-        Running { child, readers: vec![stdout, stderr], started: Instant::now() }
+        Running { child, readers: vec![stdout, stderr], started: Instant::now(), deadline: DEADLINE }
+    }
+
+    /// Lets it run for so long, for a test that takes its time.
+    pub fn allow(&mut self, deadline: Duration) {
+        self.deadline = deadline;
     }
 
     /// Its process id.
@@ -98,7 +104,7 @@ impl Running {
     /// Waits until the process is stopped by a signal (SIGSTOP).
     pub fn wait_until_stopped(&mut self) {
         let path = format!("/proc/{}/stat", self.pid());
-        while self.started.elapsed() < DEADLINE {
+        while self.started.elapsed() < self.deadline {
             let stat = std::fs::read_to_string(&path).unwrap_or_default();
             // The state follows the name, which stands in parentheses.
             if stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T')) {
@@ -107,7 +113,7 @@ impl Running {
             assert!(self.child.try_wait().expect("a child can be waited for").is_none(), "weir ended before it stopped");
             std::thread::park_timeout(LOOK);
         }
-        panic!("weir did not stop in {DEADLINE:?}");
+        panic!("weir did not stop in {:?}", self.deadline);
     }
 
     /// Waits until something has happened while it runs.
@@ -116,7 +122,7 @@ impl Running {
     /// If it ends before, or the deadline passes. `what`: for that message.
     pub fn wait_until(&mut self, what: &str, mut happened: impl FnMut() -> bool) {
         while !happened() {
-            assert!(self.started.elapsed() < DEADLINE, "{what}: not in {DEADLINE:?}");
+            assert!(self.started.elapsed() < self.deadline, "{what}: not in {:?}", self.deadline);
             assert!(self.wait_for(LOOK).is_none(), "weir ended before: {what}");
         }
     }
@@ -130,7 +136,7 @@ impl Running {
 
     /// Waits for the end.
     pub fn finish(mut self) -> Ended {
-        let status = self.wait_for(DEADLINE.saturating_sub(self.started.elapsed()));
+        let status = self.wait_for(self.deadline.saturating_sub(self.started.elapsed()));
         let hung = status.is_none();
         if hung {
             let _ = self.child.kill();
@@ -138,7 +144,7 @@ impl Running {
         let status = self.child.wait().expect("a child can be waited for");
         let mut texts = self.readers.drain(..).map(|reader| reader.join().expect("a reader does not panic"));
         let (stdout, stderr) = (texts.next().expect("two readers"), texts.next().expect("two readers"));
-        assert!(!hung, "weir was still running after {DEADLINE:?}\n{stdout}\n{stderr}");
+        assert!(!hung, "weir was still running after {:?}\n{stdout}\n{stderr}", self.deadline);
         Ended { status, stdout, stderr }
     }
 
