@@ -1,59 +1,64 @@
 //! Whole jobs, Wasm beside native in one run: source → map → discard, and the keyed count on both backends.
 //!
-//! Criterion reports the wall clock; the table at the end gives CPU seconds per million records, which hold on a noisy machine.
+//! A job runs without end; criterion's samples are stretches of it, so that start-up and new keys do not count. Criterion
+//! reports the wall clock; the table at the end gives CPU seconds per million records, which hold on a noisy machine.
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use weir_benches::{Flavor, Workload, run};
+use weir_benches::{Cost, Flavor, LiveJob, Workload};
 
-/// Records of one job: enough for the start-up to weigh little.
-const RECORDS: u64 = 4_000_000;
+/// Records of one iteration.
+const STRETCH: u64 = 1_000_000;
 
-const WORKLOADS: &[(&str, Workload)] = &[
-    ("map", Workload::Map),
-    ("keyed count, 2 M keys, rocksdb", Workload::KeyedCount { backend: "rocksdb", keys: 2_000_000 }),
-    ("keyed count, 2 M keys, memory", Workload::KeyedCount { backend: "memory", keys: 2_000_000 }),
+const fn keyed(backend: &'static str) -> Workload {
+    Workload::KeyedCount { backend, keys: 2_000_000, interval_s: 10 }
+}
+
+/// Name, work, and the records after which it is in its steady state.
+const WORKLOADS: &[(&str, Workload, u64)] = &[
+    ("map", Workload::Map, 1_000_000),
+    ("keyed count, 2 M keys, rocksdb", keyed("rocksdb"), 20_000_000),
+    ("keyed count, 2 M keys, memory", keyed("memory"), 20_000_000),
 ];
 
-/// Runs, wall and CPU seconds of each bench.
-type Costs = BTreeMap<(usize, &'static str), (u32, f64, f64)>;
+/// What each bench has cost in all its stretches.
+type Costs = BTreeMap<(usize, &'static str), Cost>;
 
 fn pipeline(criterion: &mut Criterion) {
     let costs: RefCell<Costs> = RefCell::default();
-    for (w, (name, workload)) in WORKLOADS.iter().enumerate() {
+    for (w, (name, workload, warm_up)) in WORKLOADS.iter().enumerate() {
         let mut group = criterion.benchmark_group(*name);
-        group.throughput(Throughput::Elements(RECORDS)).sample_size(10).warm_up_time(Duration::from_millis(1));
+        group.throughput(Throughput::Elements(STRETCH)).sampling_mode(SamplingMode::Flat).sample_size(10);
+        group.warm_up_time(Duration::from_millis(1)).measurement_time(Duration::from_secs(25));
         for (label, flavor) in [("wasm", Flavor::Wasm), ("native", Flavor::Native)] {
+            let mut job: Option<LiveJob> = None;
             group.bench_function(label, |bencher| {
-                bencher.iter_custom(|runs| {
-                    let mut wall = Duration::ZERO;
-                    for _ in 0..runs {
-                        let cost = run(*workload, flavor, RECORDS);
-                        wall += cost.wall;
-                        let mut costs = costs.borrow_mut();
-                        let sum = costs.entry((w, label)).or_default();
-                        *sum = (sum.0 + 1, sum.1 + cost.wall.as_secs_f64(), sum.2 + cost.cpu.as_secs_f64());
-                    }
-                    wall
+                bencher.iter_custom(|stretches| {
+                    let job = job.get_or_insert_with(|| {
+                        let mut job = LiveJob::start(*workload, flavor);
+                        job.advance(*warm_up);
+                        job
+                    });
+                    let cost = job.advance(stretches * STRETCH);
+                    *costs.borrow_mut().entry((w, label)).or_default() += cost;
+                    cost.wall.mul_f64((stretches * STRETCH) as f64 / cost.records as f64)
                 });
             });
         }
         group.finish();
     }
-    let millions = RECORDS as f64 / 1e6;
     println!("\n{:<34} {:<7} {:>14} {:>22}", "workload", "by", "M records/s", "CPU s per M records");
-    for (w, (name, _)) in WORKLOADS.iter().enumerate() {
+    for (w, (name, ..)) in WORKLOADS.iter().enumerate() {
         let of = |label| costs.borrow().get(&(w, label)).copied();
         for label in ["wasm", "native"] {
-            let Some((runs, wall, cpu)) = of(label) else { continue };
-            let runs = f64::from(runs);
-            println!("{name:<34} {label:<7} {:>14.2} {:>22.3}", millions * runs / wall, cpu / runs / millions);
+            if let Some(cost) = of(label) {
+                println!("{name:<34} {label:<7} {:>14.2} {:>22.3}", cost.rate(), cost.cpu_per_million());
+            }
         }
         if let (Some(wasm), Some(native)) = (of("wasm"), of("native")) {
-            let ratio = (native.2 / f64::from(native.0)) / (wasm.2 / f64::from(wasm.0));
-            println!("{name:<34} CPU of native / CPU of wasm: {ratio:.2}");
+            println!("{name:<34} CPU of native / CPU of wasm: {:.2}", native.cpu_per_million() / wasm.cpu_per_million());
         }
     }
 }

@@ -2,12 +2,18 @@
 
 pub mod native;
 
+/// As the `weir` binary has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_host::coordinator::HostRuntime;
 use weir_host::graph::job_file;
-use weir_host::job::{JobOutcome, RunOptions, Runtime, StartMode, stop_pair};
+use weir_host::job::{JobEvent, JobOutcome, RunOptions, Runtime, StartMode, StopHandle, StopRequest, stop_pair};
 
 /// Who runs the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,22 +29,15 @@ pub enum Flavor {
 pub enum Workload {
     /// Upper-cases every value; one chain.
     Map,
-    /// Counts by key, state in this backend, checkpoint every 10 s.
+    /// Counts by key, state in this backend.
     KeyedCount {
         /// `rocksdb` or `memory`.
         backend: &'static str,
         /// Distinct keys.
         keys: u64,
+        /// Seconds between checkpoints.
+        interval_s: u32,
     },
-}
-
-/// What one run cost.
-#[derive(Clone, Copy, Debug)]
-pub struct Cost {
-    /// Wall clock, start-up and final checkpoint included.
-    pub wall: Duration,
-    /// CPU time of the whole process.
-    pub cpu: Duration,
 }
 
 /// The repository's component of this name.
@@ -46,10 +45,10 @@ pub fn guest(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("benches/ lies in the repository").join("guests/out").join(name)
 }
 
-fn job_file(workload: Workload, records: u64) -> String {
-    let (keys, backend, plugin) = match workload {
-        Workload::Map => (1_000_000, "memory", "map_upper.wasm"),
-        Workload::KeyedCount { backend, keys } => (keys, backend, "keyed_count.wasm"),
+fn job_file(workload: Workload) -> String {
+    let (keys, backend, interval, plugin) = match workload {
+        Workload::Map => (1_000_000, "memory", 10, "map_upper.wasm"),
+        Workload::KeyedCount { backend, keys, interval_s } => (keys, backend, interval_s, "keyed_count.wasm"),
     };
     let plugin = guest(plugin);
     let plugin = plugin.display();
@@ -59,14 +58,13 @@ fn job_file(workload: Workload, records: u64) -> String {
 name = "bench"
 parallelism = 1
 [checkpoint]
-interval = "10s"
+interval = "{interval}s"
 [state]
 backend = "{backend}"
-cache = "1GiB"
 [[source]]
 name = "numbers"
 connector = "sequence"
-count = {records}
+count = 1000000000000
 keys = {keys}
 value_bytes = 100
 seed = 7
@@ -87,24 +85,109 @@ fn cpu_now() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// Runs the workload over so many records, from nothing, and says what it cost.
-///
-/// # Panics
-/// If the job does not finish.
-pub fn run(workload: Workload, flavor: Flavor, records: u64) -> Cost {
-    let scratch = tempfile::tempdir().expect("a scratch folder can be made");
-    let text = job_file(workload, records);
-    let folder = scratch.path().canonicalize().expect("it exists");
-    let graph = job_file::parse(&text, &folder.join("job.toml"), &folder, &|_| None).expect("the bench's job file is right");
-    let runtime = HostRuntime::new(Some(std::env::temp_dir().join("weir-bench-compiled"))).expect("an engine can be made");
-    let runtime = match flavor {
-        Flavor::Wasm => runtime,
-        Flavor::Native => runtime.with_operators(Arc::new(native::NativeOperators)),
-    };
-    let options = RunOptions { data: folder.join("data"), mode: StartMode::Resume, allow_duplicates: false };
-    let (_handle, signal) = stop_pair();
-    let (wall, cpu) = (Instant::now(), cpu_now());
-    let outcome = runtime.run(graph, options, signal, Arc::new(|_| {}));
-    assert!(matches!(outcome, JobOutcome::Finished { .. }), "{outcome:?}");
-    Cost { wall: wall.elapsed(), cpu: cpu_now() - cpu }
+/// What a running job had done and used at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Figure {
+    at: Instant,
+    cpu: Duration,
+    records: u64,
+}
+
+/// What it cost to process so many records.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cost {
+    /// Records that left the source.
+    pub records: u64,
+    /// Wall clock.
+    pub wall: Duration,
+    /// CPU time of the whole process, background work included.
+    pub cpu: Duration,
+}
+
+impl std::ops::AddAssign for Cost {
+    fn add_assign(&mut self, other: Cost) {
+        self.records += other.records;
+        self.wall += other.wall;
+        self.cpu += other.cpu;
+    }
+}
+
+impl Cost {
+    /// Records a second, in millions.
+    pub fn rate(&self) -> f64 {
+        self.records as f64 / 1e6 / self.wall.as_secs_f64()
+    }
+
+    /// CPU seconds for a million records.
+    pub fn cpu_per_million(&self) -> f64 {
+        self.cpu.as_secs_f64() / (self.records as f64 / 1e6)
+    }
+}
+
+/// An endless job in this process. Its cost is taken between two of its own figures, so that start-up and end do not count.
+pub struct LiveJob {
+    figures: Receiver<Figure>,
+    last: Figure,
+    stop: StopHandle,
+    thread: Option<JoinHandle<JobOutcome>>,
+    // Removed last.
+    _scratch: tempfile::TempDir,
+}
+
+impl LiveJob {
+    /// Starts the job from nothing and waits for its first figure.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn start(workload: Workload, flavor: Flavor) -> Self {
+        let scratch = tempfile::tempdir().expect("a scratch folder can be made");
+        let folder = scratch.path().canonicalize().expect("it exists");
+        let text = job_file(workload);
+        let graph = job_file::parse(&text, &folder.join("job.toml"), &folder, &|_| None).expect("the bench's job file is right");
+        let runtime = HostRuntime::new(Some(std::env::temp_dir().join("weir-bench-compiled"))).expect("an engine can be made");
+        let runtime = match flavor {
+            Flavor::Wasm => runtime,
+            Flavor::Native => runtime.with_operators(Arc::new(native::NativeOperators)),
+        };
+        let options = RunOptions { data: folder.join("data"), mode: StartMode::Resume, allow_duplicates: false };
+        let (stop, signal) = stop_pair();
+        let (sender, figures) = channel();
+        let listener = move |event| {
+            if let JobEvent::Progress(progress) = event {
+                let records = progress.stages.first().map_or(0, |source| source.records_in);
+                // Nobody listens any more once the job is being stopped.
+                let _ = sender.send(Figure { at: Instant::now(), cpu: cpu_now(), records });
+            }
+        };
+        let thread = std::thread::spawn(move || runtime.run(graph, options, signal, Arc::new(listener)));
+        let last = figures.recv().expect("the job runs and reports");
+        LiveJob { figures, last, stop, thread: Some(thread), _scratch: scratch }
+    }
+
+    /// Waits until at least so many more records have passed, and gives what they cost.
+    ///
+    /// # Panics
+    /// If the job ends.
+    pub fn advance(&mut self, records: u64) -> Cost {
+        let first = self.last;
+        while self.last.records < first.records + records {
+            self.last = self.figures.recv().expect("the job goes on until it is stopped");
+        }
+        Cost {
+            records: self.last.records - first.records,
+            wall: self.last.at - first.at,
+            cpu: self.last.cpu.saturating_sub(first.cpu),
+        }
+    }
+}
+
+impl Drop for LiveJob {
+    fn drop(&mut self) {
+        self.stop.ask(StopRequest::Now);
+        let outcome = self.thread.take().map(JoinHandle::join);
+        // While a panic unwinds, a second one would hide the first.
+        if !std::thread::panicking() {
+            assert!(matches!(outcome, Some(Ok(JobOutcome::Stopped { .. }))), "the job ended otherwise: {outcome:?}");
+        }
+    }
 }
