@@ -18,7 +18,9 @@ const fn keyed(backend: &'static str) -> Workload {
 
 /// Name, work, and the records after which it is in its steady state.
 const WORKLOADS: &[(&str, Workload, u64)] = &[
-    ("map", Workload::Map, 1_000_000),
+    ("map + filter", Workload::MapFilter, 1_000_000),
+    ("map, every byte", Workload::Map, 1_000_000),
+    ("map, parse 3 fields, rewrite 1", Workload::RewriteField, 1_000_000),
     ("keyed count, 2 M keys, rocksdb", keyed("rocksdb"), 20_000_000),
     ("keyed count, 2 M keys, memory", keyed("memory"), 20_000_000),
 ];

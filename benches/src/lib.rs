@@ -27,8 +27,12 @@ pub enum Flavor {
 /// What a job does between its `sequence` source (100-byte values, 8-byte keys) and its `discard` sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
+    /// Mixes a part of every value and passes half of them on: a map and a filter in one component, one chain.
+    MapFilter,
     /// Upper-cases every value; one chain.
     Map,
+    /// Parses three fields of every value and rewrites one; one chain.
+    RewriteField,
     /// Counts by key, state in this backend.
     KeyedCount {
         /// `rocksdb` or `memory`.
@@ -47,7 +51,9 @@ pub fn guest(name: &str) -> PathBuf {
 
 fn job_file(workload: Workload) -> String {
     let (keys, backend, interval, plugin) = match workload {
+        Workload::MapFilter => (1_000_000, "memory", 10, "map_filter.wasm"),
         Workload::Map => (1_000_000, "memory", 10, "map_upper.wasm"),
+        Workload::RewriteField => (1_000_000, "memory", 10, "rewrite_field.wasm"),
         Workload::KeyedCount { backend, keys, interval_s } => (keys, backend, interval_s, "keyed_count.wasm"),
     };
     let plugin = guest(plugin);

@@ -1,5 +1,6 @@
 //! The bench guests' work, natively: the control of every comparison.
 
+use weir_bench_work::{DIGITS, mixed, passes, rewritten};
 use weir_host::coordinator::provider::{InstanceTask, OperatorProvider};
 use weir_host::graph::{OperatorSpec, PluginFacts, Problem};
 use weir_host::store::manifest::StateManifest;
@@ -22,7 +23,10 @@ impl OperatorProvider for NativeOperators {
     fn instantiate(&self, operator: &OperatorSpec, _: InstanceTask) -> Result<Box<dyn StreamOperator>, OperatorFailure> {
         Ok(match name(operator) {
             "keyed_count" => Box::new(KeyedCount::default()),
-            _ => Box::new(MapUpper),
+            "map_filter" => Box::new(MapFilter),
+            "rewrite_field" => Box::new(RewriteField),
+            "map_upper" => Box::new(MapUpper),
+            other => panic!("there is no native twin of {other}"),
         })
     }
 }
@@ -33,6 +37,14 @@ fn name(operator: &OperatorSpec) -> &str {
 
 fn failed(error: &StateError) -> OperatorFailure {
     OperatorFailure { message: error.to_string(), record: None, remedy: weir_host::connectors::Remedy::Restart }
+}
+
+fn bad(record: usize) -> OperatorFailure {
+    OperatorFailure {
+        message: "bad record".into(),
+        record: Some(record as u32),
+        remedy: weir_host::connectors::Remedy::Permanent,
+    }
 }
 
 /// As `guests/bench/map-upper`.
@@ -46,6 +58,38 @@ impl StreamOperator for MapUpper {
             value.clear();
             value.extend(records.value(i).iter().map(u8::to_ascii_uppercase));
             out.push(records.key(i), &value, records.time(i));
+        }
+        Ok(Processed { main: vec![out], ..Processed::default() })
+    }
+}
+
+/// As `guests/bench/map-filter`.
+struct MapFilter;
+
+impl StreamOperator for MapFilter {
+    fn process(&mut self, _: u32, records: &RecordBatch, _: StateRef<'_>) -> Result<Processed, OperatorFailure> {
+        let mut out = RecordBatch::with_capacity(records.len(), records.data().len());
+        for i in 0..records.len() {
+            let value = records.value(i);
+            let mixed = mixed(value).ok_or_else(|| bad(i))?;
+            if passes(mixed, value) {
+                out.push_parts(records.key(i), &[&mixed, &value[8..]], records.time(i));
+            }
+        }
+        Ok(Processed { main: vec![out], ..Processed::default() })
+    }
+}
+
+/// As `guests/bench/rewrite-field`.
+struct RewriteField;
+
+impl StreamOperator for RewriteField {
+    fn process(&mut self, _: u32, records: &RecordBatch, _: StateRef<'_>) -> Result<Processed, OperatorFailure> {
+        let mut out = RecordBatch::with_capacity(records.len(), records.data().len());
+        for i in 0..records.len() {
+            let value = records.value(i);
+            let first = rewritten(value).ok_or_else(|| bad(i))?;
+            out.push_parts(records.key(i), &[&first, &value[DIGITS..]], records.time(i));
         }
         Ok(Processed { main: vec![out], ..Processed::default() })
     }

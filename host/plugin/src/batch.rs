@@ -122,9 +122,18 @@ impl RecordBatch {
     /// If `data` would pass 4 GiB; writers cut batches long before.
     #[inline]
     pub fn push(&mut self, key: &[u8], value: &[u8], time: i64) {
+        self.push_parts(key, &[value], time);
+    }
+
+    /// Appends one record whose value is these parts, one after the other.
+    ///
+    /// # Panics
+    /// As [`Self::push`].
+    #[inline]
+    pub fn push_parts(&mut self, key: &[u8], value: &[&[u8]], time: i64) {
         self.data.extend_from_slice(key);
         self.index.extend_from_slice(&(self.data.len() as u32).to_le_bytes());
-        self.data.extend_from_slice(value);
+        value.iter().for_each(|part| self.data.extend_from_slice(part));
         let end = u32::try_from(self.data.len()).expect("a batch stays far below 4 GiB");
         self.index.extend_from_slice(&end.to_le_bytes());
         self.times.extend_from_slice(&time.to_le_bytes());
