@@ -65,6 +65,9 @@ impl Drop for Filler {
 /// Mebibytes of a file system that a job fits into, with all that it preallocates.
 const ROOM: u32 = 96;
 
+/// What every full disk has to say.
+const ADVICE: &str = "free some space";
+
 /// A job that ends at the first checkpoint that fails.
 fn impatient() -> FlightsCase {
     FlightsCase::new(FlightsOptions { checkpoint: "tolerable_failures = 0", ..FlightsOptions::default() })
@@ -77,9 +80,10 @@ fn fill_at(case: &FlightsCase, disk: &Mount, point: &str) -> Filler {
     running.change_while_stopped(|| filler = Some(disk.fill()));
     let failed = running.finish().expect_code(1);
     let last = failed.stderr.lines().last().unwrap_or_default().to_owned();
-    for text in ["failed for good", "No space left on device", &*disk.folder.to_string_lossy(), "run the job again"] {
+    for text in ["failed for good", "No space left on device", &*disk.folder.to_string_lossy(), ADVICE, "run the job again"] {
         assert!(last.contains(text), "{point}: the last line does not say '{text}':\n{}", failed.stderr);
     }
+    assert!(!last.contains(".;") && last.matches(ADVICE).count() == 1, "{point}: not one clear sentence: {last}");
     filler.expect("the disk was filled")
 }
 
@@ -97,11 +101,7 @@ fn full_data_folder(point: &str) {
     {
         // The failed run has tidied up behind itself. A start without a byte of room is refused as clearly.
         let _filler = disk.fill();
-        case.run(&[], &[]).expect_code(2).expect_text(&[
-            "No space left on device",
-            &disk.folder.to_string_lossy(),
-            "free space there",
-        ]);
+        case.run(&[], &[]).expect_code(2).expect_text(&["No space left on device", &disk.folder.to_string_lossy(), ADVICE]);
     }
     go_on(&case);
     case.expect_clean();
@@ -166,7 +166,7 @@ fn a_full_disk_is_borne_by_the_restart_policy() {
         assert!(running.wait_for(Duration::from_millis(10)).is_none(), "the run has ended on the full disk");
     }
     drop(filler);
-    running.finish().expect_code(0).expect_text(&["No space left on device"]);
+    running.finish().expect_code(0).expect_text(&["No space left on device", ADVICE]);
     case.judge().unwrap();
     case.expect_clean();
 }

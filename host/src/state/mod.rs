@@ -22,6 +22,7 @@ pub use backend::RocksBackend;
 pub use memory::MemoryBackend;
 pub use rocks::SharedResources;
 
+use crate::disk::DiskTrouble;
 use std::path::PathBuf;
 use weir_plugin::state::{KeyedStateBackend, StateError};
 use weir_protocol::CheckpointId;
@@ -129,7 +130,10 @@ pub fn open_backend(
     }
 }
 
-/// A [`StateError`]: what was done to which path, and why it failed.
+/// A [`StateError`]: what was done to which path, why it failed, and what to do if the disk is the cause.
 fn state_error(what: impl Into<String>, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StateError {
-    StateError { what: what.into(), source: source.into() }
+    let source = source.into();
+    let text = source.to_string();
+    let trouble = source.downcast_ref().map_or_else(|| DiskTrouble::in_text(&text), DiskTrouble::of);
+    StateError { what: what.into(), source: trouble.told(&text).into() }
 }
