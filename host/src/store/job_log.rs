@@ -37,9 +37,15 @@ impl Default for Backoff {
 }
 
 impl Backoff {
+    /// Before a question that was asked so often in a row.
+    pub(super) fn delay(self, tries: u32) -> Duration {
+        tries
+            .checked_sub(1)
+            .map_or(Duration::ZERO, |doublings| self.first.saturating_mul(2_u32.saturating_pow(doublings)).min(self.max))
+    }
+
     async fn wait(self, tries: u32) {
-        let Some(doublings) = tries.checked_sub(1) else { return };
-        let delay = self.first.saturating_mul(2_u32.saturating_pow(doublings)).min(self.max);
+        let delay = self.delay(tries);
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }

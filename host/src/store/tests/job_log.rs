@@ -173,6 +173,14 @@ async fn a_storage_that_stays_full_leaves_it_undecided_and_says_why() {
     assert_eq!(faulty.kinds().await, [(1, "claim"), (2, "claim")], "no part of anything is left");
 }
 
+/// Each round of a publish waits twice, before its create and before its read.
+#[test]
+fn a_storage_that_stays_full_is_an_error_after_ten_seconds() {
+    let waits = (0..weir_protocol::bounds::LOG_TRIES).map(|tries| 2 * Backoff::default().delay(tries));
+    let total: std::time::Duration = waits.sum();
+    assert!((8..=12).contains(&total.as_secs()), "{total:?}");
+}
+
 #[tokio::test]
 async fn of_many_claimants_each_gets_a_generation_of_its_own() {
     let fixture = Fixture::new();
