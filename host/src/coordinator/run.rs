@@ -238,7 +238,7 @@ impl JobRun {
                 return Ok(Step::Done(JobOutcome::AlreadyFinished { checkpoint }));
             }
             Err(ClaimError::Refused(refusal)) => {
-                return Ok(Step::Done(refusals::outcome(&self.parts.graph, self.store.place(), refusal)));
+                return Ok(Step::Done(refusals::outcome(&self.parts.graph.name, self.store.place(), refusal)));
             }
             Err(ClaimError::Storage(message)) => {
                 let place = "checkpoint storage".into();

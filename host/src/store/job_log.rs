@@ -6,7 +6,6 @@ use super::error::StoreError;
 use super::log::{CreateOutcome, LogStore};
 use super::manifest::Manifest;
 use super::record::LogRecord;
-use super::refusal;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::future::Future;
@@ -75,8 +74,8 @@ pub struct Claimed {
 /// The job could not be claimed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimError {
-    /// It may not start this way.
-    #[error("{}", refusal::told(.0))]
+    /// It may not start this way. The coordinator tells the user why, and what next.
+    #[error("the job's log does not allow this start: {0:?}")]
     Refused(Refusal),
     /// The storage gave no usable answer for too long.
     #[error("can't claim the job in its log: {0}")]
