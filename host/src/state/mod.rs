@@ -99,7 +99,8 @@ impl BackendKind {
 }
 
 /// State to start from: the two lists of a [`LocalSnapshot`], each file's `local` path readable now. The files are linked or
-/// copied, never written, moved or removed (S1); they count as stored, and keep their names in later snapshots.
+/// copied, never written, moved or removed (S1); they count as stored, and keep their names in later snapshots. Whoever fetched
+/// them has checked what they hold against their checksums.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RestoredState {
     /// Files of the base.
@@ -114,7 +115,7 @@ pub struct RestoredState {
 /// memory of the write-back cache (the memory backend has no bound).
 ///
 /// # Errors
-/// Names the file or folder: a disk error, or a file to restore that is missing, cut, or not what its checksum says.
+/// Names the file or folder: a disk error, or a file to restore that is missing or cut.
 pub fn open_backend(
     kind: BackendKind,
     folder: PathBuf,
