@@ -3,7 +3,7 @@
 use super::faulty::{Fault, FaultyStore};
 use super::*;
 use std::future::pending;
-use weir_protocol::log::{LogEntry, Slot};
+use weir_protocol::log::{LogEntry, LogView, Slot};
 use weir_protocol::recovery::{Refusal, StartPoint};
 
 /// A log behind a faulty store, and the same log as a process with a good connection sees it.
@@ -179,6 +179,20 @@ fn a_storage_that_stays_full_is_an_error_after_ten_seconds() {
     let waits = (0..weir_protocol::bounds::LOG_TRIES).map(|tries| 2 * Backoff::default().delay(tries));
     let total: std::time::Duration = waits.sum();
     assert!((8..=12).contains(&total.as_secs()), "{total:?}");
+}
+
+#[tokio::test]
+async fn the_completed_checkpoints_are_those_of_the_listing_that_the_claim_was_decided_on() {
+    let fixture = Fixture::new();
+    let mut job = claimed(fixture.log()).await;
+    published(&mut job.log, manifest("1-1", &[])).await;
+    let resumed = claimed(fixture.log()).await;
+    // The fenced publisher's next one lands late, as it does where retention has emptied a slot.
+    let late = LogRecord::Checkpoint(Box::new(manifest("1-2", &[])));
+    assert!(matches!(fixture.log().create(Slot(4), &late).await, crate::store::log::CreateOutcome::Created));
+    assert_eq!(LogView::new(fixture.log().read_entries().await.expect("read")).checkpoint_ids(), [id("1-1"), id("1-2")]);
+    let ids: Vec<_> = resumed.log.completed().await.into_iter().map(|(entry, _)| entry.id).collect();
+    assert_eq!(ids, [id("1-1")]);
 }
 
 #[tokio::test]
