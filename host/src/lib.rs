@@ -6,6 +6,7 @@ pub mod clock;
 pub mod connectors;
 pub mod coordinator;
 pub mod crash;
+pub mod disk;
 pub mod graph;
 pub mod job;
 pub mod state;

@@ -65,6 +65,9 @@ impl Drop for Filler {
 /// Mebibytes of a file system that a job fits into, with all that it preallocates.
 const ROOM: u32 = 96;
 
+/// What every full disk has to say.
+const ADVICE: &str = "free some space";
+
 /// A job that ends at the first checkpoint that fails.
 fn impatient() -> FlightsCase {
     FlightsCase::new(FlightsOptions { checkpoint: "tolerable_failures = 0", ..FlightsOptions::default() })
@@ -72,15 +75,24 @@ fn impatient() -> FlightsCase {
 
 /// Runs until `point`, fills the disk there, and expects a failure that names a path on it and the reason.
 fn fill_at(case: &FlightsCase, disk: &Mount, point: &str) -> Filler {
+    fill_and_fail(case, disk, point, &[]).0
+}
+
+/// The same; the last line must contain `said`, too. Gives what was written to stderr.
+fn fill_and_fail(case: &FlightsCase, disk: &Mount, point: &str, said: &[&str]) -> (Filler, String) {
     let mut running = case.start(&[], &[("WEIR_STOP_AT", point)]);
     let mut filler = None;
     running.change_while_stopped(|| filler = Some(disk.fill()));
     let failed = running.finish().expect_code(1);
     let last = failed.stderr.lines().last().unwrap_or_default().to_owned();
-    for text in ["failed for good", "No space left on device", &*disk.folder.to_string_lossy(), "run the job again"] {
+    for text in ["failed for good", "No space left on device", &*disk.folder.to_string_lossy(), ADVICE, "run the job again"] {
         assert!(last.contains(text), "{point}: the last line does not say '{text}':\n{}", failed.stderr);
     }
-    filler.expect("the disk was filled")
+    for text in said {
+        assert!(last.contains(text), "{point}: the last line does not say '{text}':\n{}", failed.stderr);
+    }
+    assert!(!last.contains(".;") && last.matches(ADVICE).count() == 1, "{point}: not one clear sentence: {last}");
+    (filler.expect("the disk was filled"), failed.stderr)
 }
 
 /// With room again the job goes on to the exact end.
@@ -97,11 +109,7 @@ fn full_data_folder(point: &str) {
     {
         // The failed run has tidied up behind itself. A start without a byte of room is refused as clearly.
         let _filler = disk.fill();
-        case.run(&[], &[]).expect_code(2).expect_text(&[
-            "No space left on device",
-            &disk.folder.to_string_lossy(),
-            "free space there",
-        ]);
+        case.run(&[], &[]).expect_code(2).expect_text(&["No space left on device", &disk.folder.to_string_lossy(), ADVICE]);
     }
     go_on(&case);
     case.expect_clean();
@@ -127,6 +135,33 @@ fn no_room_on_the_disk_of_the_storage() {
     let case = impatient();
     let Some(disk) = Mount::new(case.storage(), ROOM) else { return };
     drop(fill_at(&case, &disk, "upload-partial:5"));
+    go_on(&case);
+    case.expect_clean();
+}
+
+/// The storage has a disk of its own, so that state files are copied to it: the copy itself finds no room.
+#[test]
+fn no_room_for_an_upload() {
+    let case = impatient();
+    let Some(disk) = Mount::new(case.storage(), ROOM) else { return };
+    let shared = disk.folder.join("shared").display().to_string();
+    drop(fill_and_fail(&case, &disk, "snapshot-sync-done:5", &[&shared, ".sst"]));
+    go_on(&case);
+    case.expect_clean();
+}
+
+/// The log tries again for a while, says from the first try on what is wrong, and gives up before a user does.
+#[test]
+fn no_room_in_the_log() {
+    let case = impatient();
+    let Some(disk) = Mount::new(case.storage(), ROOM) else { return };
+    let begun = std::time::Instant::now();
+    let (filler, stderr) = fill_and_fail(&case, &disk, "all-acked:3", &["/log/"]);
+    let took = begun.elapsed();
+    drop(filler);
+    println!("a full disk at the log was an error after {took:?}");
+    let warnings = stderr.lines().filter(|line| line.contains("the job's log: ") && line.contains(ADVICE)).count();
+    assert!(warnings > 1, "each failed try is to be told:\n{stderr}");
     go_on(&case);
     case.expect_clean();
 }
@@ -166,7 +201,7 @@ fn a_full_disk_is_borne_by_the_restart_policy() {
         assert!(running.wait_for(Duration::from_millis(10)).is_none(), "the run has ended on the full disk");
     }
     drop(filler);
-    running.finish().expect_code(0).expect_text(&["No space left on device"]);
+    running.finish().expect_code(0).expect_text(&["No space left on device", ADVICE]);
     case.judge().unwrap();
     case.expect_clean();
 }

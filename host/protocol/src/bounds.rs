@@ -19,8 +19,9 @@ pub const FILES_PER_ACK: usize = 1 << 16;
 pub const COMMITTABLES_PER_ACK: usize = 1 << 12;
 
 /// Questions in a row to the storage that brought a claimant or publisher no further. Hit: it gives up, and the process fails
-/// over; what became of its entry is found out by the next claim.
-pub const LOG_TRIES: u32 = 16;
+/// over; what became of its entry is found out by the next claim. With the driver's waits a disk that stays full is an error
+/// after ten seconds.
+pub const LOG_TRIES: u32 = 8;
 
 /// Claims that one start makes because others came in between. Hit: the start fails.
 pub const CLAIM_ROUNDS: u32 = 16;

@@ -14,6 +14,7 @@
 pub mod claimant;
 mod entry;
 pub mod publisher;
+mod questions;
 pub mod retention;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -108,6 +108,8 @@ fn tell_failed(job: &str, failure: &Failure, output: &mut Output<'_>) {
         }
         [] | [_] => failure.why.clone(),
     };
+    // One sentence: a reason that was written as one of its own gives up its full stop.
+    let why = why.trim_end().trim_end_matches('.');
     output.say(format!("error: job '{job}' failed for good: {}: {why}; {}", failure.place, failure.next));
 }
 

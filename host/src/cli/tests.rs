@@ -160,6 +160,7 @@ fn every_outcome_has_its_exit_code_and_says_what_to_do() {
     };
     let failure =
         Failure { why: "disk full".to_owned(), place: "sink 'out', subtask 0".to_owned(), next: "free some space".to_owned() };
+    let sentence = Failure { why: "a plugin said no.".to_owned(), ..failure.clone() };
     let trapped = Failure { why: "it trapped\n  0: frame\n  record: 81".to_owned(), ..failure.clone() };
     for (outcome, code, said) in [
         (JobOutcome::Finished { checkpoint: checkpoint(1) }, 0, "has finished"),
@@ -168,6 +169,7 @@ fn every_outcome_has_its_exit_code_and_says_what_to_do() {
         (JobOutcome::Stopped { resumes_from: None }, 130, "the next run goes on from the beginning"),
         (JobOutcome::Stopped { resumes_from: Some(checkpoint(1)) }, 130, "the next run goes on from checkpoint 3-1"),
         (JobOutcome::Failed(failure), 1, "failed for good: sink 'out', subtask 0: disk full; free some space"),
+        (JobOutcome::Failed(sentence), 1, "subtask 0: a plugin said no; free some space"),
         (
             JobOutcome::Failed(trapped),
             1,

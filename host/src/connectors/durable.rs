@@ -1,10 +1,11 @@
-//! File-system steps that survive a crash, and disk errors that say what to do.
+//! File-system steps of the connectors that survive a crash, with errors of theirs.
 //!
 //! Invariants:
 //! - A name is durable only after [`sync_folder`] of the folder that holds it; a content only after [`sync_file`].
 //! - [`rename_new`] never replaces anything: the check and the rename are one call of the kernel.
 
 use super::{ConnectorError, Remedy};
+use crate::disk::{self, DiskTrouble};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -26,32 +27,9 @@ pub(super) enum Renamed {
 
 /// Turns a disk error into one for the user: what failed, where, and what to do next.
 pub(super) fn disk_error(action: &str, path: &Path, error: &io::Error) -> ConnectorError {
-    let (remedy, advice) = advice(error);
-    let space = if advice.is_empty() { "" } else { " " };
-    ConnectorError { message: format!("cannot {action} {}: {error}.{space}{advice}", path.display()), remedy }
-}
-
-/// What mends a disk error, and whether a restart can.
-fn advice(error: &io::Error) -> (Remedy, &'static str) {
-    match error.kind() {
-        ErrorKind::StorageFull => (Remedy::Restart, "The disk is full: free some space on it."),
-        ErrorKind::QuotaExceeded => (Remedy::Restart, "The disk quota of this user is used up: raise it, or free some space."),
-        ErrorKind::FileTooLarge => (
-            Remedy::Permanent,
-            "The file is larger than the file system or `ulimit -f` allows: a shorter checkpoint interval makes smaller files.",
-        ),
-        ErrorKind::PermissionDenied => (Remedy::Permanent, "This user lacks the permission: change the owner or the mode."),
-        ErrorKind::ReadOnlyFilesystem => (Remedy::Permanent, "The file system is mounted read-only."),
-        ErrorKind::NotADirectory => (Remedy::Permanent, "A part of this path is a file, not a folder."),
-        ErrorKind::InvalidFilename => (Remedy::Permanent, "The file system does not allow such a name."),
-        _ => match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
-            Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
-                (Remedy::Restart, "Too many files are open: raise `ulimit -n`.")
-            }
-            Some(rustix::io::Errno::IO) => (Remedy::Restart, "The device reports an error: the kernel's log (dmesg) says more."),
-            _ => (Remedy::Restart, ""),
-        },
-    }
+    let trouble = DiskTrouble::of(error);
+    let remedy = if trouble.is_permanent() { Remedy::Permanent } else { Remedy::Restart };
+    ConnectorError { message: trouble.told(&format!("cannot {action} {}: {error}", path.display())), remedy }
 }
 
 /// Flushes a file's content and length to the disk.
@@ -64,22 +42,12 @@ pub(super) fn sync_file(file: &File, path: &Path) -> Result<(), ConnectorError> 
 
 /// Makes the names in a folder durable: files created, renamed or removed before.
 pub(super) fn sync_folder(folder: &Path) -> Result<(), ConnectorError> {
-    File::open(folder).and_then(|file| file.sync_all()).map_err(|error| disk_error("flush to disk the folder", folder, &error))
+    disk::sync_folder(folder).map_err(|error| disk_error("flush to disk the folder", folder, &error))
 }
 
-/// Creates a folder and what is missing above it, and makes every name that was missing durable.
+/// Creates a folder and what is missing above it, and makes their names durable.
 pub(super) fn create_folder(folder: &Path) -> Result<(), ConnectorError> {
-    if folder.is_dir() {
-        return Ok(());
-    }
-    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    create_folder(parent)?;
-    match fs::create_dir(folder) {
-        Ok(()) => sync_folder(parent),
-        // Another one was faster; it may not have synced the name yet.
-        Err(error) if error.kind() == ErrorKind::AlreadyExists && folder.is_dir() => sync_folder(parent),
-        Err(error) => Err(disk_error("create the folder", folder, &error)),
-    }
+    disk::create_folder(folder).map_err(|error| disk_error("create the folder", folder, &error))
 }
 
 /// Renames a file in one file system, never replacing one.
@@ -176,16 +144,5 @@ mod tests {
             assert_eq!(error.remedy, remedy, "{error}");
             assert!(error.message.contains("/data/out") && error.message.contains(advice), "{error}");
         }
-    }
-
-    #[test]
-    fn folders_are_created_with_all_above() {
-        let folder = tempfile::tempdir().expect("temporary folder");
-        let deep = folder.path().join("a/b/c");
-        create_folder(&deep).expect("created");
-        create_folder(&deep).expect("there already");
-        assert!(deep.is_dir());
-        fs::write(folder.path().join("file"), "").expect("write");
-        assert!(create_folder(&folder.path().join("file/x")).is_err());
     }
 }

@@ -247,12 +247,7 @@ async fn fetch_subtask(
     folder: &Path,
 ) -> Result<RestoredState, StoreError> {
     let own = &stored.subtasks[subtask as usize];
-    std::fs::create_dir_all(folder).map_err(|error| StoreError::Io {
-        doing: "create",
-        path: folder.display().to_string(),
-        kind: error.kind(),
-        why: error.to_string(),
-    })?;
+    std::fs::create_dir_all(folder).map_err(|error| StoreError::io("create", folder, &error))?;
     let base = fetch_files(store, &own.base, folder).await?;
     let deltas = fetch_files(store, &own.deltas, folder).await?;
     Ok(RestoredState { base, deltas })

@@ -238,7 +238,7 @@ impl JobRun {
                 return Ok(Step::Done(JobOutcome::AlreadyFinished { checkpoint }));
             }
             Err(ClaimError::Refused(refusal)) => {
-                return Ok(Step::Done(refusals::outcome(&self.parts.graph, self.store.place(), refusal)));
+                return Ok(Step::Done(refusals::outcome(&self.parts.graph.name, self.store.place(), refusal)));
             }
             Err(ClaimError::Storage(message)) => {
                 let place = "checkpoint storage".into();
@@ -604,18 +604,12 @@ impl JobRun {
 
     async fn machine(&self, generation: Generation, start: Option<CheckpointId>, log: &JobLog) -> CheckpointCoordinator {
         let config = &self.parts.graph.checkpoint;
-        let mut completed = Vec::new();
-        // A manifest that can't be read any more is no reason to stop: nothing of it is deleted by this attempt.
-        if let Ok(entries) = log.store().read_entries().await {
-            for (_, entry) in LogView::new(entries).checkpoints() {
-                let Ok(manifest) = log.store().manifest(entry.id).await else { continue };
-                completed.push(CompletedCheckpoint {
-                    checkpoint: entry.id,
-                    files: manifest.files().map(|file| file.name.clone()).collect(),
-                    transactions: entry.contains.iter().cloned().collect(),
-                });
-            }
-        }
+        let completed = log.completed().await.into_iter().map(|(entry, manifest)| CompletedCheckpoint {
+            checkpoint: entry.id,
+            files: manifest.files().map(|file| file.name.clone()).collect(),
+            transactions: entry.contains.into_iter().collect(),
+        });
+        let completed: Vec<_> = completed.collect();
         let execution = &self.parts.execution;
         let config = CoordinatorConfig {
             generation,

@@ -132,11 +132,11 @@ impl RocksBackend {
     }
 }
 
-/// Checks every file, links the base, ingests the deltas in their order.
+/// Looks at every file, links the base, ingests the deltas in their order.
 fn restored_store(folders: &Folders, shared: &SharedResources, restore: &RestoredState) -> Result<RocksStore, StateError> {
     let mut base = Vec::with_capacity(restore.base.len());
     for file in &restore.base {
-        files::verify(file)?;
+        files::look_at(file)?;
         let what = files::what_of(&file.name)
             .ok_or_else(|| state_error(format!("restoring state file {}", file.name), "this is not the name of a base file"))?;
         base.push(LinkedFile { what: what.to_owned(), path: file.local.clone() });
@@ -149,7 +149,7 @@ fn restored_store(folders: &Folders, shared: &SharedResources, restore: &Restore
         return Err(state_error("restoring a base", format!("these are not the files of a RocksDB store: {}", names.join(", "))));
     }
     for file in &restore.deltas {
-        files::verify(file)?;
+        files::look_at(file)?;
     }
     let store = RocksStore::open(folders.root(), shared, &base)?;
     let deltas: Vec<_> = restore.deltas.iter().map(|file| file.local.as_path()).collect();

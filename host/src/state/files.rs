@@ -46,18 +46,13 @@ pub(super) fn measure(path: &Path) -> Result<(u64, String), StateError> {
     }
 }
 
-/// Checks that a file to restore is what the manifest says.
-pub(super) fn verify(file: &SnapshotFile) -> Result<(), StateError> {
+/// Checks that a file to restore is there, and whole. Its content was checked when it was fetched: to read a large state once
+/// more would make a restore take twice as long.
+pub(super) fn look_at(file: &SnapshotFile) -> Result<(), StateError> {
     let what = || format!("restoring state file {} from {}", file.name, file.local.display());
-    let (bytes, checksum) = measure(&file.local).map_err(|e| state_error(what(), e))?;
+    let bytes = fs::metadata(&file.local).map_err(|e| state_error(what(), e))?.len();
     if bytes != file.bytes {
         return Err(state_error(what(), format!("it has {bytes} bytes, its manifest says {}", file.bytes)));
-    }
-    if checksum != file.checksum {
-        return Err(state_error(
-            what(),
-            format!("its checksum is {checksum}, its manifest says {}: it is corrupt", file.checksum),
-        ));
     }
     Ok(())
 }

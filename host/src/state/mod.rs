@@ -22,6 +22,7 @@ pub use backend::RocksBackend;
 pub use memory::MemoryBackend;
 pub use rocks::SharedResources;
 
+use crate::disk::DiskTrouble;
 use std::path::PathBuf;
 use weir_plugin::state::{KeyedStateBackend, StateError};
 use weir_protocol::CheckpointId;
@@ -98,7 +99,8 @@ impl BackendKind {
 }
 
 /// State to start from: the two lists of a [`LocalSnapshot`], each file's `local` path readable now. The files are linked or
-/// copied, never written, moved or removed (S1); they count as stored, and keep their names in later snapshots.
+/// copied, never written, moved or removed (S1); they count as stored, and keep their names in later snapshots. Whoever fetched
+/// them has checked what they hold against their checksums.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RestoredState {
     /// Files of the base.
@@ -113,7 +115,7 @@ pub struct RestoredState {
 /// memory of the write-back cache (the memory backend has no bound).
 ///
 /// # Errors
-/// Names the file or folder: a disk error, or a file to restore that is missing, cut, or not what its checksum says.
+/// Names the file or folder: a disk error, or a file to restore that is missing or cut.
 pub fn open_backend(
     kind: BackendKind,
     folder: PathBuf,
@@ -129,7 +131,10 @@ pub fn open_backend(
     }
 }
 
-/// A [`StateError`]: what was done to which path, and why it failed.
+/// A [`StateError`]: what was done to which path, why it failed, and what to do if the disk is the cause.
 fn state_error(what: impl Into<String>, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StateError {
-    StateError { what: what.into(), source: source.into() }
+    let source = source.into();
+    let text = source.to_string();
+    let trouble = source.downcast_ref().map_or_else(|| DiskTrouble::in_text(&text), DiskTrouble::of);
+    StateError { what: what.into(), source: trouble.told(&text).into() }
 }

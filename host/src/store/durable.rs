@@ -12,6 +12,7 @@
 
 use super::error::StoreError;
 use super::storage::LOG;
+use crate::disk::{create_folder, sync_parent};
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -68,28 +69,6 @@ impl DurableFolder {
     fn path(&self, location: &ObjectPath) -> Result<PathBuf> {
         self.reader.path_to_filesystem(location)
     }
-}
-
-/// Creates a folder and those above it, and puts their entries onto the disk, whoever made them.
-fn create_folder(folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
-    for folder in folder.ancestors() {
-        match sync_folder(folder) {
-            // A folder that this user may only pass through was not made by this user.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
-            done => done?,
-        }
-    }
-    Ok(())
-}
-
-/// Puts a folder's entries onto the disk.
-pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
-}
-
-fn sync_parent(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), sync_folder)
 }
 
 /// Links a synced file to `to`, which must not exist, and puts the entry onto the disk.

@@ -1,7 +1,8 @@
 //! What can go wrong with a file of the checkpoint storage: what, where, whose fault, what next.
 
+use crate::disk::DiskTrouble;
 use std::error::Error;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 /// An operation on the checkpoint storage failed.
@@ -49,7 +50,7 @@ pub enum StoreError {
     #[error("checkpoint storage '{0}': not in this version, which stores checkpoints in a local folder (a path or file://)")]
     NotInThisVersion(String),
     /// The operating system or the object store refused.
-    #[error("can't {doing} {path}: {why}; {}", next_step(*kind))]
+    #[error("can't {doing} {path}: {why}; {next}")]
     Io {
         /// What was tried, as an infinitive.
         doing: &'static str,
@@ -59,13 +60,19 @@ pub enum StoreError {
         kind: ErrorKind,
         /// In the system's words.
         why: String,
+        /// What to do about it.
+        next: &'static str,
     },
 }
 
 impl StoreError {
     /// A refusal by the operating system.
-    pub(super) fn io(doing: &'static str, path: &Path, error: &std::io::Error) -> Self {
-        StoreError::Io { doing, path: path.display().to_string(), kind: error.kind(), why: error.to_string() }
+    pub(crate) fn io(doing: &'static str, path: &Path, error: &io::Error) -> Self {
+        Self::system(doing, path.display().to_string(), error, error.to_string())
+    }
+
+    fn system(doing: &'static str, path: String, error: &io::Error, why: String) -> Self {
+        StoreError::Io { doing, path, kind: error.kind(), why, next: next_step(error) }
     }
 
     /// A refusal by the object store. The first error of the operating system in its chain says more than the chain.
@@ -77,8 +84,8 @@ impl StoreError {
             _ => ErrorKind::Other,
         };
         match system_error(&error) {
-            Some(system) => StoreError::Io { doing, path: path.to_owned(), kind: system.kind(), why: system.to_string() },
-            None => StoreError::Io { doing, path: path.to_owned(), kind, why: error.to_string() },
+            Some(system) => Self::system(doing, path.to_owned(), system, system.to_string()),
+            None => Self::system(doing, path.to_owned(), &io::Error::from(kind), error.to_string()),
         }
     }
 
@@ -95,7 +102,7 @@ impl StoreError {
     }
 }
 
-fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a std::io::Error> {
+fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(system) = error.downcast_ref() {
@@ -106,20 +113,18 @@ fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a std::io::Err
     None
 }
 
-/// What the user should do about a refusal.
-fn next_step(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            "free space there or lower [checkpoint].retain; the job then resumes from its newest completed checkpoint"
-        }
-        ErrorKind::PermissionDenied => "give the user that runs weir read and write access there",
-        ErrorKind::ReadOnlyFilesystem => "mount it writable, or point [checkpoint].storage to another folder",
+/// What the user should do about a refusal: what holds for a storage first, then what holds for any disk.
+fn next_step(error: &io::Error) -> &'static str {
+    match error.kind() {
         ErrorKind::NotFound => "it was moved or deleted by something outside Weir",
         ErrorKind::AlreadyExists => "something outside Weir wrote it; move it away",
         ErrorKind::NotADirectory | ErrorKind::IsADirectory => "something else stands in its place; move it away",
         ErrorKind::Unsupported | ErrorKind::CrossesDevices => {
             "that file system lacks hard links or folder syncs; point [checkpoint].storage to one that has them"
         }
-        _ => "look at the disk and its file system (dmesg, df)",
+        _ => match DiskTrouble::of(error) {
+            DiskTrouble::Other => "look at the disk and its file system (dmesg, df)",
+            trouble => trouble.advice(),
+        },
     }
 }

@@ -6,7 +6,6 @@ use super::error::StoreError;
 use super::log::{CreateOutcome, LogStore};
 use super::manifest::Manifest;
 use super::record::LogRecord;
-use super::refusal;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::future::Future;
@@ -14,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use weir_protocol::log::claimant::{self, ClaimRequest, Claimant};
 use weir_protocol::log::publisher::{self, Publisher};
-use weir_protocol::log::{self as protocol, Claim, LogEntry, Request, Slot};
+use weir_protocol::log::{self as protocol, CheckpointEntry, Claim, LogEntry, LogView, Request, Slot};
 use weir_protocol::recovery::{RecoveryPlan, Refusal};
 use weir_protocol::{CheckpointId, Generation};
 
@@ -37,9 +36,15 @@ impl Default for Backoff {
 }
 
 impl Backoff {
+    /// Before a question that was asked so often in a row.
+    pub(super) fn delay(self, tries: u32) -> Duration {
+        tries
+            .checked_sub(1)
+            .map_or(Duration::ZERO, |doublings| self.first.saturating_mul(2_u32.saturating_pow(doublings)).min(self.max))
+    }
+
     async fn wait(self, tries: u32) {
-        let Some(doublings) = tries.checked_sub(1) else { return };
-        let delay = self.first.saturating_mul(2_u32.saturating_pow(doublings)).min(self.max);
+        let delay = self.delay(tries);
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }
@@ -69,8 +74,8 @@ pub struct Claimed {
 /// The job could not be claimed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimError {
-    /// It may not start this way.
-    #[error("{}", refusal::told(.0))]
+    /// It may not start this way. The coordinator tells the user why, and what next.
+    #[error("the job's log does not allow this start: {0:?}")]
     Refused(Refusal),
     /// The storage gave no usable answer for too long.
     #[error("can't claim the job in its log: {0}")]
@@ -141,10 +146,10 @@ pub async fn claim(log: LogStore, request: ClaimRequest, backoff: Backoff) -> Re
                 Ok(entry) => claimant::Event::ReadAnswered { request, entry },
                 Err(reason) => claimant::Event::Failed { request, reason },
             },
-            claimant::Effect::Claimed { slot, claim, plan, log: _ } => {
+            claimant::Effect::Claimed { slot, claim, plan, log: listing } => {
                 storage.last_error = None;
                 let publisher = Publisher::new(claim.generation, slot);
-                let log = JobLog { publisher, storage, generation: claim.generation, claim: slot, ended: None };
+                let log = JobLog { publisher, storage, generation: claim.generation, claim: slot, listing, ended: None };
                 return Ok(Claiming::Claimed(Box::new(Claimed { claim, plan, log })));
             }
             claimant::Effect::Finished { id } => return Ok(Claiming::Finished(id)),
@@ -161,6 +166,8 @@ pub struct JobLog {
     storage: Storage,
     generation: Generation,
     claim: Slot,
+    /// What the claim was decided on.
+    listing: LogView,
     /// Set when this generation may not publish any more.
     ended: Option<Decision>,
 }
@@ -174,6 +181,22 @@ impl JobLog {
     /// Where the claim stands.
     pub fn claim_slot(&self) -> Slot {
         self.claim
+    }
+
+    /// Every checkpoint that counted when the claim was decided, oldest first, with its manifest. The log may show another one
+    /// by now, one that landed late. One whose manifest can't be read any more is left out: nobody may build on it.
+    pub async fn completed(&self) -> Vec<(CheckpointEntry, Manifest)> {
+        let mut completed = Vec::new();
+        for (slot, entry) in self.listing.checkpoints() {
+            match self.store().read(slot).await {
+                Ok(Some(LogRecord::Checkpoint(manifest))) => completed.push((entry.clone(), *manifest)),
+                Ok(Some(LogRecord::Claim(_) | LogRecord::Tombstone { .. } | LogRecord::Finished { .. }) | None) => {
+                    tracing::warn!(checkpoint = %entry.id, "its entry is gone from the job's log: something outside Weir removed it");
+                }
+                Err(error) => tracing::warn!(checkpoint = %entry.id, %error, "its manifest can't be read any more"),
+            }
+        }
+        completed
     }
 
     /// Publishes a checkpoint whose files are durable. `abort`: when it is ready before the outcome is known, a tombstone is

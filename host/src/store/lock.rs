@@ -5,10 +5,11 @@
 //! two processes lock two files of one name.
 
 use crate::clock::wall_ms;
+use crate::disk::DiskTrouble;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 /// Who holds a data folder, as written into its lock file.
@@ -39,21 +40,21 @@ pub enum LockError {
         holder: Option<Holder>,
     },
     /// The system refused.
-    #[error("can't lock {path}: {why}; {}", next_step(*kind))]
+    #[error("can't lock {path}: {why}; {next}")]
     Io {
         /// The lock file.
         path: PathBuf,
-        /// What kind of refusal.
-        kind: ErrorKind,
         /// In the system's words.
         why: String,
+        /// What to do about it.
+        next: &'static str,
     },
 }
 
-fn next_step(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space there",
-        _ => "give the user that runs weir read and write access there, on a file system with locks",
+fn next_step(error: &io::Error) -> &'static str {
+    match DiskTrouble::of(error) {
+        DiskTrouble::Other => "give the user that runs weir read and write access there, on a file system with locks",
+        trouble => trouble.advice(),
     }
 }
 
@@ -77,7 +78,7 @@ impl DataLock {
     /// Locks `<data>/lock`, creating folder and file. `job` is what a second process is told.
     pub fn acquire(data: &Path, job: &str) -> Result<Self, LockError> {
         let path = data.join("lock");
-        let failed = |error: io::Error| LockError::Io { path: path.clone(), kind: error.kind(), why: error.to_string() };
+        let failed = |error: io::Error| LockError::Io { path: path.clone(), why: error.to_string(), next: next_step(&error) };
         std::fs::create_dir_all(data).map_err(failed)?;
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {

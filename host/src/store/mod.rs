@@ -15,7 +15,6 @@ pub mod lock;
 mod log;
 pub mod manifest;
 mod record;
-mod refusal;
 mod storage;
 mod transfer;
 

@@ -8,7 +8,7 @@
 //! ```
 
 use super::checksum::{Content, ContentHasher, read_through};
-use super::durable::{DurableFolder, TEMPORARIES, sync_folder};
+use super::durable::{DurableFolder, TEMPORARIES};
 use super::error::StoreError;
 use super::manifest::FileManifest;
 use bytes::Bytes;
@@ -162,7 +162,7 @@ impl CheckpointStore {
     /// Puts onto the disk whatever is seen in a folder now, whoever wrote it: a decision may rest upon it.
     pub(super) async fn settle(&self, part: &'static str) -> Result<(), StoreError> {
         let Some(folder) = self.folder.as_ref().map(|folder| folder.join(part)) else { return Ok(()) };
-        blocking(move || sync_folder(&folder).map_err(|error| StoreError::io("sync", &folder, &error))).await
+        blocking(move || crate::disk::sync_folder(&folder).map_err(|error| StoreError::io("sync", &folder, &error))).await
     }
 
     /// An object's bytes; none if it is not there.

@@ -92,6 +92,13 @@ fn two_processes_and_tombstones() {
     check("two processes, late store, tombstones", model);
 }
 
+/// A withdrawn manifest lands after retention has passed its slot.
+#[test]
+fn tombstones_and_retention() {
+    let model = Config { late_store: true, tombstones: true, retention: true, starts: 1, tries: 1, crashes: 0, ..calm() };
+    check("one process, late store, tombstones, retention", Config { checkpoints: 2, ..model });
+}
+
 #[test]
 fn committables_have_a_deadline() {
     let model = Config { deadline: Some(1), time_max: 4, late_store: true, crashes: 1, starts: 2, checkpoints: 2, ..calm() };

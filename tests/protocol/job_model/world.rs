@@ -46,6 +46,8 @@ pub struct World {
     /// Every claim that ever stood with nothing above it. (One that lands late, in an emptied slot, fences nobody.)
     fences: BTreeMap<Slot, Generation>,
     newest: Option<CheckpointId>,
+    /// Checkpoints in whose place a tombstone ever stood.
+    withdrawn: BTreeSet<CheckpointId>,
     /// The first invariant that was broken.
     pub broken: Option<&'static str>,
 }
@@ -91,7 +93,8 @@ impl World {
                 }
             }
             LogEntry::Checkpoint(checkpoint) => self.contained.extend(checkpoint.contains.iter().cloned()),
-            LogEntry::Tombstone { .. } | LogEntry::Finished { .. } | LogEntry::Unreadable { .. } | LogEntry::Foreign { .. } => {}
+            LogEntry::Tombstone { id } => drop(self.withdrawn.insert(*id)),
+            LogEntry::Finished { .. } | LogEntry::Unreadable { .. } | LogEntry::Foreign { .. } => {}
         }
         Arc::make_mut(&mut self.log).insert(slot, entry);
         self.check_log();
@@ -107,6 +110,8 @@ impl World {
         let counted: Vec<(Slot, CheckpointId)> = view.checkpoints().map(|(slot, checkpoint)| (slot, checkpoint.id)).collect();
         let late =
             counted.iter().any(|(slot, id)| self.fences.range(..slot).any(|(_, generation)| *generation > id.generation()));
+        let withdrawn = counted.iter().any(|(_, id)| self.withdrawn.contains(id));
+        self.check(!withdrawn, "C7 no manifest counts that a tombstone has withdrawn");
         self.check(!late, "C7 no manifest of a generation counts after a newer claim");
         let newest = counted.last().map(|(_, id)| *id);
         self.check(newest >= self.newest, "C1 the newest checkpoint never goes back");

@@ -10,8 +10,9 @@
 //!
 //! Invariants: **C5** a generation is claimed once. **C7** no checkpoint of an older generation counts after the claim.
 
+use super::questions::Questions;
 use super::{Claim, ClaimFacts, CreateOutcome, LogEntry, LogView, Request, Slot, Start};
-use crate::bounds::{CLAIM_ROUNDS, LOG_TRIES};
+use crate::bounds::CLAIM_ROUNDS;
 use crate::mutant::{Mutant, Mutation};
 use crate::recovery::{self, Ask, RecoveryPlan, Refusal, Verdict};
 use crate::{CheckpointId, Generation, Lineage};
@@ -145,9 +146,7 @@ enum Phase {
 pub struct Claimant {
     ask: ClaimRequest,
     phase: Phase,
-    asked: Request,
-    tries: u32,
-    tries_max: u32,
+    questions: Questions,
     rounds: u32,
     mutation: Mutation,
 }
@@ -155,22 +154,13 @@ pub struct Claimant {
 impl Claimant {
     /// A process that wants the job.
     pub fn new(ask: ClaimRequest) -> Self {
-        Claimant {
-            ask,
-            phase: Phase::New,
-            asked: Request(0),
-            tries: 0,
-            tries_max: LOG_TRIES,
-            rounds: 0,
-            mutation: Mutation::default(),
-        }
+        Claimant { ask, phase: Phase::New, questions: Questions::new(), rounds: 0, mutation: Mutation::default() }
     }
 
     /// The same with fewer tries than the bound.
     #[must_use]
     pub fn with_tries(self, tries_max: u32) -> Self {
-        assert!((1..=LOG_TRIES).contains(&tries_max), "tries are bounded");
-        Claimant { tries_max, ..self }
+        Claimant { questions: self.questions.with_tries(tries_max), ..self }
     }
 
     /// The same with a fault.
@@ -184,10 +174,12 @@ impl Claimant {
     pub fn handle(&mut self, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Begin => self.on_begin(effects),
-            Event::Listed { request, entries } if request == self.asked => self.on_listed(LogView::new(entries), effects),
-            Event::CreateAnswered { request, outcome } if request == self.asked => self.on_created(outcome, effects),
-            Event::ReadAnswered { request, entry } if request == self.asked => self.on_read(entry, effects),
-            Event::Failed { request, reason } if request == self.asked => self.ask_again(reason, effects),
+            Event::Listed { request, entries } if self.questions.is_last(request) => {
+                self.on_listed(LogView::new(entries), effects)
+            }
+            Event::CreateAnswered { request, outcome } if self.questions.is_last(request) => self.on_created(outcome, effects),
+            Event::ReadAnswered { request, entry } if self.questions.is_last(request) => self.on_read(entry, effects),
+            Event::Failed { request, reason } if self.questions.is_last(request) => self.ask_again(reason, effects),
             // An answer to an earlier question: it says nothing about now.
             Event::Listed { .. } | Event::CreateAnswered { .. } | Event::ReadAnswered { .. } | Event::Failed { .. } => {}
         }
@@ -286,7 +278,7 @@ impl Claimant {
 
     /// On to a phase that is progress.
     fn go(&mut self, phase: Phase, effects: &mut Vec<Effect>) {
-        self.tries = 0;
+        self.questions.progress();
         self.ask(phase, effects);
     }
 
@@ -297,16 +289,14 @@ impl Claimant {
     }
 
     fn ask_again(&mut self, reason: String, effects: &mut Vec<Effect>) {
-        self.tries += 1;
-        if self.tries >= self.tries_max {
-            return self.end(Effect::GaveUp { reason }, effects);
+        match self.questions.may_try_again() {
+            true => self.ask(self.phase.clone(), effects),
+            false => self.end(Effect::GaveUp { reason }, effects),
         }
-        self.ask(self.phase.clone(), effects);
     }
 
     fn ask(&mut self, phase: Phase, effects: &mut Vec<Effect>) {
-        self.asked = Request(self.asked.0 + 1);
-        let (request, tries) = (self.asked, self.tries);
+        let (request, tries) = self.questions.next();
         match &phase {
             Phase::Listing | Phase::Looking { .. } => effects.push(Effect::List { request, tries }),
             Phase::Creating { slot, claim } => {

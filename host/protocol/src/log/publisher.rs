@@ -11,8 +11,8 @@
 //!
 //! Invariants: **C1** ids rise. **C7** nothing is decided once a newer claim stands. **T1** `Published` only after the look.
 
+use super::questions::Questions;
 use super::{CheckpointEntry, CreateOutcome, LogEntry, Request, Slot};
-use crate::bounds::LOG_TRIES;
 use crate::mutant::{Mutant, Mutation};
 use crate::{CheckpointId, Generation};
 use std::cmp::Ordering;
@@ -150,9 +150,7 @@ pub struct Publisher {
     /// The newest checkpoint that was published. (One that a tombstone has aborted may be newer.)
     newest: Option<CheckpointId>,
     phase: Phase,
-    asked: Request,
-    tries: u32,
-    tries_max: u32,
+    questions: Questions,
     mutation: Mutation,
 }
 
@@ -164,9 +162,7 @@ impl Publisher {
             last: claim,
             newest: None,
             phase: Phase::Idle,
-            asked: Request(0),
-            tries: 0,
-            tries_max: LOG_TRIES,
+            questions: Questions::new(),
             mutation: Mutation::default(),
         }
     }
@@ -174,8 +170,7 @@ impl Publisher {
     /// The same with fewer tries than the bound.
     #[must_use]
     pub fn with_tries(self, tries_max: u32) -> Self {
-        assert!((1..=LOG_TRIES).contains(&tries_max), "tries are bounded");
-        Publisher { tries_max, ..self }
+        Publisher { questions: self.questions.with_tries(tries_max), ..self }
     }
 
     /// The same with a fault.
@@ -196,10 +191,10 @@ impl Publisher {
             Event::Publish { checkpoint } => self.on_publish(checkpoint, effects),
             Event::Abort { id } => self.on_abort(id, effects),
             Event::Finish { id } => self.on_finish(id, effects),
-            Event::CreateAnswered { request, outcome } if request == self.asked => self.on_created(outcome, effects),
-            Event::ReadAnswered { request, entry } if request == self.asked => self.on_read(entry, effects),
-            Event::Looked { request, highest } if request == self.asked => self.on_looked(highest, effects),
-            Event::Failed { request, reason } if request == self.asked => self.ask_again(reason, effects),
+            Event::CreateAnswered { request, outcome } if self.questions.is_last(request) => self.on_created(outcome, effects),
+            Event::ReadAnswered { request, entry } if self.questions.is_last(request) => self.on_read(entry, effects),
+            Event::Looked { request, highest } if self.questions.is_last(request) => self.on_looked(highest, effects),
+            Event::Failed { request, reason } if self.questions.is_last(request) => self.ask_again(reason, effects),
             // An answer to an earlier question: it says nothing about now.
             Event::CreateAnswered { .. } | Event::ReadAnswered { .. } | Event::Looked { .. } | Event::Failed { .. } => {}
         }
@@ -299,21 +294,19 @@ impl Publisher {
 
     /// On to a phase that is progress.
     fn go(&mut self, phase: Phase, effects: &mut Vec<Effect>) {
-        self.tries = 0;
+        self.questions.progress();
         self.ask(phase, effects);
     }
 
     fn ask_again(&mut self, reason: String, effects: &mut Vec<Effect>) {
-        self.tries += 1;
-        if self.tries >= self.tries_max {
-            return self.end(Effect::GaveUp { reason }, effects);
+        match self.questions.may_try_again() {
+            true => self.ask(self.phase.clone(), effects),
+            false => self.end(Effect::GaveUp { reason }, effects),
         }
-        self.ask(self.phase.clone(), effects);
     }
 
     fn ask(&mut self, phase: Phase, effects: &mut Vec<Effect>) {
-        self.asked = Request(self.asked.0 + 1);
-        let (request, tries, slot) = (self.asked, self.tries, self.last.next());
+        let ((request, tries), slot) = (self.questions.next(), self.last.next());
         match &phase {
             Phase::Creating(entry) => effects.push(Effect::Create { request, slot, entry: entry.clone(), tries }),
             Phase::Reading(_) => effects.push(Effect::Read { request, slot, tries }),

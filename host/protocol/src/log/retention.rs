@@ -8,6 +8,9 @@ use super::{LogEntry, LogView, Slot};
 /// Never anything above the oldest checkpoint that is kept: a create that lands late in an emptied slot above the newest one
 /// would be taken for the newest, and between two that are kept for one that `--from` may name. Never the newest claim, which
 /// knows what all claims before it knew, nor anything that may be it.
+///
+/// Never a tombstone at or above the floor of the view: the manifest that it withdrew may land late in its slot, where no claim
+/// ever stood, and what it contains was aborted. Below the floor no checkpoint counts, whatever lands there.
 pub fn retention(entries: &[(Slot, LogEntry)], retain: usize) -> Vec<Slot> {
     assert!(retain >= 1, "S1: the newest checkpoint is never deleted");
     let view = LogView::new(entries.iter().cloned());
@@ -16,7 +19,8 @@ pub fn retention(entries: &[(Slot, LogEntry)], retain: usize) -> Vec<Slot> {
     let deletable = |slot: Slot, entry: &LogEntry| match entry {
         LogEntry::Claim(_) => Some(slot) != claim,
         LogEntry::Unreadable { .. } => Some(slot) < claim,
-        LogEntry::Checkpoint(_) | LogEntry::Tombstone { .. } | LogEntry::Finished { .. } => true,
+        LogEntry::Tombstone { .. } => slot < view.floor(),
+        LogEntry::Checkpoint(_) | LogEntry::Finished { .. } => true,
         LogEntry::Foreign { .. } => false,
     };
     let below = view.entries().range(..oldest_kept);

@@ -11,7 +11,7 @@ pub struct LogView {
     entries: BTreeMap<Slot, LogEntry>,
     /// Every claim that is known: those listed, and those that listed ones remember.
     claims: BTreeMap<Slot, Generation>,
-    /// Below this slot no checkpoint counted when the newest claim was made.
+    /// Below this slot no checkpoint counts: none did when one of the claims was made, and what comes later comes too late.
     floor: Slot,
 }
 
@@ -37,8 +37,10 @@ impl LogView {
                 claims.insert(*slot, claim.generation);
             }
         }
-        let newest = entries.values().rev().find_map(LogEntry::as_claim);
-        let floor = newest.and_then(|claim| claim.facts.claims.keys().next().copied()).unwrap_or(Slot(0));
+        // Each claim's floor holds for ever, so the highest counts: one that landed late may bring an old one.
+        let floors =
+            entries.values().filter_map(LogEntry::as_claim).filter_map(|claim| claim.facts.claims.keys().next().copied());
+        let floor = floors.max().unwrap_or(Slot(0));
         LogView { entries, claims, floor }
     }
 
@@ -63,6 +65,11 @@ impl LogView {
             let checkpoint = entry.as_checkpoint()?;
             (*slot >= self.floor && !self.claims.contains_key(slot)).then_some((*slot, checkpoint))
         })
+    }
+
+    /// Below this slot no checkpoint counts now, nor ever: the newest claim says so, and each later one repeats it.
+    pub(super) fn floor(&self) -> Slot {
+        self.floor
     }
 
     /// Ids of the checkpoints that count, in slot order.
@@ -159,6 +166,8 @@ impl LogView {
         }
         let oldest = self.checkpoints().next().map_or(Slot(0), |(slot, _)| slot);
         let below = self.claims.range(..oldest).next_back().map_or(Slot(0), |(slot, _)| *slot);
+        // Never lower than before, also when the checkpoint that had raised it can't be read any more.
+        let below = below.max(self.floor);
         facts.claims = self.claims.range(below..).map(|(slot, generation)| (*slot, *generation)).collect();
         // The first one is the floor of later readers, so it stays.
         while facts.claims.len() > CLAIMS_REMEMBERED {

@@ -3,7 +3,7 @@
 use super::faulty::{Fault, FaultyStore};
 use super::*;
 use std::future::pending;
-use weir_protocol::log::{LogEntry, Slot};
+use weir_protocol::log::{LogEntry, LogView, Slot};
 use weir_protocol::recovery::{Refusal, StartPoint};
 
 /// A log behind a faulty store, and the same log as a process with a good connection sees it.
@@ -159,7 +159,7 @@ async fn a_storage_that_stays_full_leaves_it_undecided_and_says_why() {
     faulty.store.always(Fault::Full);
     let outcome = job.log.publish(manifest("1-1", &[]), pending()).await;
     let PublishOutcome::Undecided { reason } = &outcome else { panic!("{outcome:?}") };
-    assert!(reason.contains("No space left") && reason.contains("free space") && reason.contains("here/log/"), "{reason}");
+    assert!(reason.contains("No space left") && reason.contains("free some space") && reason.contains("here/log/"), "{reason}");
     assert_eq!(job.log.publish(manifest("1-2", &[]), pending()).await, outcome, "this generation is over");
 
     let Err(ClaimError::Storage(reason)) = claim(faulty.log.clone(), request(RESUME), NO_WAIT).await.map(|_| ()) else {
@@ -171,6 +171,28 @@ async fn a_storage_that_stays_full_leaves_it_undecided_and_says_why() {
     assert_eq!(resumed.claim.generation, Generation(2));
     assert_eq!(resumed.plan.start, StartPoint::Scratch);
     assert_eq!(faulty.kinds().await, [(1, "claim"), (2, "claim")], "no part of anything is left");
+}
+
+/// Each round of a publish waits twice, before its create and before its read.
+#[test]
+fn a_storage_that_stays_full_is_an_error_after_ten_seconds() {
+    let waits = (0..weir_protocol::bounds::LOG_TRIES).map(|tries| 2 * Backoff::default().delay(tries));
+    let total: std::time::Duration = waits.sum();
+    assert!((8..=12).contains(&total.as_secs()), "{total:?}");
+}
+
+#[tokio::test]
+async fn the_completed_checkpoints_are_those_of_the_listing_that_the_claim_was_decided_on() {
+    let fixture = Fixture::new();
+    let mut job = claimed(fixture.log()).await;
+    published(&mut job.log, manifest("1-1", &[])).await;
+    let resumed = claimed(fixture.log()).await;
+    // The fenced publisher's next one lands late, as it does where retention has emptied a slot.
+    let late = LogRecord::Checkpoint(Box::new(manifest("1-2", &[])));
+    assert!(matches!(fixture.log().create(Slot(4), &late).await, crate::store::log::CreateOutcome::Created));
+    assert_eq!(LogView::new(fixture.log().read_entries().await.expect("read")).checkpoint_ids(), [id("1-1"), id("1-2")]);
+    let ids: Vec<_> = resumed.log.completed().await.into_iter().map(|(entry, _)| entry.id).collect();
+    assert_eq!(ids, [id("1-1")]);
 }
 
 #[tokio::test]
@@ -191,8 +213,8 @@ async fn another_jobs_storage_is_refused_before_anything_is_written() {
     let fixture = Fixture::new();
     claimed(LogStore::new(fixture.store.clone(), "weather")).await;
     let refused = claim(fixture.log(), request(RESUME), NO_WAIT).await.map(|_| ());
-    let Err(error @ ClaimError::Refused(Refusal::ForeignLog { .. })) = refused else { panic!("{refused:?}") };
-    assert!(error.to_string().contains("the log of job 'weather'"), "{error}");
+    let Err(ClaimError::Refused(Refusal::ForeignLog { job, .. })) = refused else { panic!("{refused:?}") };
+    assert_eq!(job, "weather");
     assert_eq!(fixture.names_in("log").len(), 1);
 }
 
@@ -204,9 +226,8 @@ async fn a_damaged_newest_checkpoint_stops_a_resume_and_names_the_way_out() {
     published(&mut job.log, manifest("1-2", &[])).await;
     flip_a_bit(&fixture.folder.path().join(format!("checkpoints/log/{}.json", Slot(3))));
     let refused = claim(fixture.log(), request(RESUME), NO_WAIT).await.map(|_| ());
-    let Err(error @ ClaimError::Refused(Refusal::NewestUnreadable { .. })) = refused else { panic!("{refused:?}") };
-    let text = error.to_string();
-    assert!(text.contains(&Slot(3).to_string()) && text.contains("--from ID --allow-duplicates, with one of: 1-1"), "{text}");
+    let Err(ClaimError::Refused(Refusal::NewestUnreadable { slot, available, .. })) = refused else { panic!("{refused:?}") };
+    assert_eq!((slot, available), (Slot(3), vec![id("1-1")]));
 
     let from = Ask { start: Start::From(id("1-1")), allow_duplicates: true, ..RESUME };
     let Ok(Claiming::Claimed(resumed)) = claim(fixture.log(), request(from), NO_WAIT).await else { panic!("it may go on") };
@@ -220,9 +241,8 @@ async fn a_start_that_would_repeat_output_is_refused_by_name() {
     published(&mut job.log, manifest("1-1", &[])).await;
     let fresh = Ask { start: Start::Scratch, ..RESUME };
     let refused = claim(fixture.log(), request(fresh), NO_WAIT).await.map(|_| ());
-    let Err(error @ ClaimError::Refused(Refusal::WouldRepeat { .. })) = refused else { panic!("{refused:?}") };
-    let text = error.to_string();
-    assert!(text.contains("sink 'out'") && text.contains("1-1") && text.contains("--allow-duplicates"), "{text}");
+    let Err(ClaimError::Refused(Refusal::WouldRepeat { after, .. })) = refused else { panic!("{refused:?}") };
+    assert_eq!(after, [id("1-1")]);
 }
 
 #[tokio::test]

@@ -1,8 +1,9 @@
 //! Which entries may go.
 
 use super::super::{LogEntry, LogView, Slot, retention};
-use super::{entries, id, view};
+use super::{checkpoint, entries, id, view};
 use crate::Generation;
+use std::collections::BTreeMap;
 
 #[track_caller]
 fn check(log: &str, retain: usize, expected: &[u64]) {
@@ -19,7 +20,7 @@ fn nothing_goes_before_enough_checkpoints_stand() {
 
 #[test]
 fn the_oldest_go_first_and_the_newest_stay() {
-    check("c1 1-1 1-2 t1-3 1-4 1-5", 2, &[2, 3, 4]);
+    check("c1 1-1 1-2 1-3 1-4 1-5", 2, &[2, 3, 4]);
 }
 
 #[test]
@@ -58,6 +59,47 @@ fn remembering(log: &str, claims: &[(u64, u32)]) -> Vec<(Slot, LogEntry)> {
     let claims = claims.iter().map(|(slot, generation)| (Slot(*slot), Generation(*generation)));
     newest.expect("a claim").facts.claims = claims.collect();
     log
+}
+
+/// What is left of a log after retention, once `late` has landed in `slot`, if that is free.
+fn landed(log: &[(Slot, LogEntry)], slot: u64, late: &str) -> LogView {
+    let gone = retention(log, 1);
+    let mut left: BTreeMap<_, _> = log.iter().filter(|(slot, _)| !gone.contains(slot)).cloned().collect();
+    left.entry(Slot(slot)).or_insert(LogEntry::Checkpoint(checkpoint(late)));
+    LogView::new(left)
+}
+
+/// C7: 1-1 was withdrawn and what it contains aborted; its first create is still on its way. Were its tombstone deleted, it
+/// would count, and `--from 1-1` would take what it contains for committed.
+#[test]
+fn a_tombstone_keeps_its_slot_from_the_manifest_that_it_withdrew() {
+    check("c1 t1-1 1-2 1-3", 1, &[3]);
+    assert_eq!(landed(&entries("c1 t1-1 1-2 1-3"), 2, "1-1").checkpoint_ids(), [id("1-3")]);
+    // A claim above it is not enough: it is deleted itself, and remembered for its own slot only.
+    let log = remembering("c1 t1-1 1-2 c2 2-1", &[(1, 1)]);
+    assert_eq!(retention(&log, 1), [Slot(1), Slot(3)]);
+    assert_eq!(landed(&log, 2, "1-1").checkpoint_ids(), [id("2-1")]);
+}
+
+/// The log does not grow for ever: below all that the newest claim remembers nothing counts any more.
+#[test]
+fn a_tombstone_below_all_that_the_newest_claim_remembers_goes() {
+    let log = remembering("_ t1-1 _ c2 2-1 c3 3-1", &[(4, 2)]);
+    assert_eq!(retention(&log, 1), [Slot(2), Slot(4), Slot(5)]);
+    assert_eq!(landed(&log, 2, "1-1").checkpoint_ids(), [id("3-1")]);
+}
+
+/// C7: nor do the claims after that one let it count again, though no checkpoint can be read that says where the oldest is.
+#[test]
+fn the_floor_never_sinks() {
+    let log = remembering("_ _ _ _ _ c3 ?", &[(4, 2)]);
+    assert_eq!(LogView::new(log).facts().claims, [(Slot(4), Generation(2)), (Slot(6), Generation(3))].into());
+    // Nor by a claim that stands above, made from an older listing.
+    let mut log = remembering("_ _ _ _ _ c3 _ c4", &[(1, 1)]);
+    let LogEntry::Claim(older) = &mut log[0].1 else { panic!("a claim") };
+    older.facts.claims = [(Slot(4), Generation(2))].into();
+    log.insert(0, (Slot(2), LogEntry::Checkpoint(checkpoint("1-1"))));
+    assert_eq!(LogView::new(log).checkpoint_ids(), []);
 }
 
 /// C7: it landed late, in a slot that retention had emptied of the claim that fenced its publisher.
