@@ -7,6 +7,7 @@ pub mod attempt;
 mod commits;
 mod compat;
 mod deploy;
+mod ended_inputs;
 mod figures;
 mod keeper;
 mod losses;

@@ -5,6 +5,7 @@ use super::attempt::Event;
 use super::commits::{SinkCommits, SinkNews};
 use super::compat;
 use super::deploy::{JobParts, Restored, RestoredOperator};
+use super::ended_inputs;
 use super::losses::lost_transaction;
 use crate::connectors::{Committable, CommitterContext, ConnectorError, SinkConnector, SplitState};
 use crate::crash;
@@ -228,13 +229,12 @@ pub async fn fetch_state(
     for (o, spec) in parts.graph.operators.iter().enumerate() {
         let Some(stored) = manifest.operators.get(&spec.name) else { continue };
         for subtask in 0..spec.parallelism {
-            let (ended_ports, end_of_data_sent) = compat::ended_of(stored, spec.parallelism, subtask);
+            let ended = ended_inputs::restored(&parts.graph, manifest, o, subtask);
             let state = match parts.states[o].is_empty() {
                 true => None,
                 false => Some(fetch_subtask(store, stored, subtask, &folder.join(format!("{}-{subtask}", spec.name))).await?),
             };
-            let own = RestoredOperator { state, ended_ports: ended_ports.into_iter().collect(), end_of_data_sent };
-            restored.operators.insert((o, subtask), own);
+            restored.operators.insert((o, subtask), RestoredOperator { state, ended });
         }
     }
     Ok(())
