@@ -9,8 +9,8 @@ fn listed(ids: &[CheckpointId]) -> String {
     if ids.is_empty() { "none".into() } else { ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ") }
 }
 
-/// What is said of a refusal. `storage`: where the log lies.
-pub fn outcome(graph: &JobGraph, storage: &str, refusal: Refusal) -> JobOutcome {
+/// What is said of a refusal. `storage`: where the log lies; `older`: the newest checkpoint that can be restored.
+pub fn outcome(graph: &JobGraph, storage: &str, refusal: Refusal, older: Option<CheckpointId>) -> JobOutcome {
     let problem = match refusal {
         Refusal::ForeignLog { slot, job } => Problem::new(
             storage,
@@ -39,11 +39,11 @@ pub fn outcome(graph: &JobGraph, storage: &str, refusal: Refusal) -> JobOutcome 
                 "say --allow-duplicates if that is what you want; what is committed stays",
             )
         }
-        Refusal::NewestUnreadable { slot, reason, available } => {
+        Refusal::NewestUnreadable { slot, reason, available: _ } => {
             return JobOutcome::CannotRestore {
                 checkpoint: None,
                 why: format!("entry {slot} of the job's log may be the newest checkpoint and can't be read: {reason}"),
-                older: available.into_iter().max(),
+                older,
             };
         }
     };

@@ -23,7 +23,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_protocol::coordinator::{CheckpointCoordinator, CompletedCheckpoint, CoordinatorConfig};
 use weir_protocol::log::claimant::ClaimRequest;
 use weir_protocol::log::{ClaimFacts, LogView, Start};
-use weir_protocol::recovery::{Ask, Purpose, RecoveryPlan, StartPoint};
+use weir_protocol::recovery::{Ask, Purpose, RecoveryPlan, Refusal, StartPoint};
 use weir_protocol::restart::{RestartEffect, RestartEvent, RestartPolicy, RestartStrategy};
 use weir_protocol::{CheckpointId, Generation, Lineage};
 
@@ -238,7 +238,12 @@ impl JobRun {
                 return Ok(Step::Done(JobOutcome::AlreadyFinished { checkpoint }));
             }
             Err(ClaimError::Refused(refusal)) => {
-                return Ok(Step::Done(refusals::outcome(&self.parts.graph, self.store.place(), refusal)));
+                // To be able to read its manifest is not enough: what the user is told to type must work.
+                let older = match &refusal {
+                    Refusal::NewestUnreadable { .. } => self.restorable(None).await,
+                    Refusal::ForeignLog { .. } | Refusal::NoSuchCheckpoint { .. } | Refusal::WouldRepeat { .. } => None,
+                };
+                return Ok(Step::Done(refusals::outcome(&self.parts.graph, self.store.place(), refusal, older)));
             }
             Err(ClaimError::Storage(message)) => {
                 let place = "checkpoint storage".into();
@@ -346,16 +351,18 @@ impl JobRun {
 
     /// Exit 4, naming the newest older checkpoint that can be restored.
     async fn cannot_restore(&self, checkpoint: Option<CheckpointId>, why: String) -> JobOutcome {
+        JobOutcome::CannotRestore { checkpoint, why, older: self.restorable(checkpoint).await }
+    }
+
+    /// The newest checkpoint, older than `than` if that is given, that fits the job and is whole.
+    async fn restorable(&self, than: Option<CheckpointId>) -> Option<CheckpointId> {
         let mut older = Vec::new();
-        if let Ok(entries) = self.log.read_entries().await {
-            for id in LogView::new(entries).checkpoint_ids() {
-                if checkpoint.is_none_or(|checkpoint| id < checkpoint) {
-                    older.extend(self.log.manifest(id).await.ok());
-                }
+        for id in LogView::new(self.log.read_entries().await.ok()?).checkpoint_ids() {
+            if than.is_none_or(|than| id < than) {
+                older.extend(self.log.manifest(id).await.ok());
             }
         }
-        let older = restorable_before(&self.store, &self.parts, older).await.and_then(|id| id.parse().ok());
-        JobOutcome::CannotRestore { checkpoint, why, older }
+        restorable_before(&self.store, &self.parts, older).await.and_then(|id| id.parse().ok())
     }
 
     /// From the claim on: commit, abort, restore, run. `Ok(Err(failure))`: the attempt failed, a restart may help.
