@@ -8,15 +8,18 @@ mod commits;
 mod compat;
 mod deploy;
 mod ended_inputs;
+mod ending;
 mod figures;
 mod keeper;
 mod losses;
+mod outside;
 mod plugins;
 pub mod prepare;
 pub mod provider;
 mod recovery;
 mod refusals;
 mod run;
+mod targets;
 mod upload;
 
 pub use prepare::HostRuntime;
