@@ -60,7 +60,13 @@ pub fn check(parts: &JobParts, manifest: &Manifest) -> Result<Notices, String> {
         notices.push(format!("source {name} has left the job: its positions are given up"));
     }
     for spec in parts.graph.sources.iter().filter(|spec| !manifest.sources.contains_key(&spec.name)) {
-        notices.push(format!("source {} is new since checkpoint {}: it is read from its beginning", spec.name, manifest.id));
+        notices.push(match manifest.last {
+            false => format!("source {} is new since checkpoint {}: it is read from its beginning", spec.name, manifest.id),
+            true => format!(
+                "source {} is new, but all input of the job had ended at checkpoint {}: it is not read (--fresh starts over)",
+                spec.name, manifest.id
+            ),
+        });
     }
     if faults.is_empty() { Ok(notices) } else { Err(faults.join("; ")) }
 }

@@ -25,6 +25,20 @@ pub fn splits_of(parts: &JobParts, manifest: Option<&Manifest>) -> Result<Vec<Ve
         .collect()
 }
 
+/// What the user should hear of sources whose settings name other splits than the checkpoint that they resume from.
+pub fn differing_splits(parts: &JobParts, manifest: &Manifest) -> Vec<String> {
+    let mut told = Vec::new();
+    for (spec, connector) in parts.graph.sources.iter().zip(&parts.sources) {
+        let Some(stored) = manifest.sources.get(&spec.name) else { continue };
+        match connector.differs(&stored.splits) {
+            Ok(differs) => told.extend(differs),
+            // What is read is fixed; whether it can be read is found when it is opened.
+            Err(error) => tracing::debug!(source = spec.name, %error, "it can't be said whether there is more to read"),
+        }
+    }
+    told
+}
+
 /// Fetches the state of every operator into `folder`, checking each file.
 pub async fn fetch_state(
     store: &CheckpointStore,

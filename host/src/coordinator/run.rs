@@ -6,7 +6,7 @@ use super::deploy::{Attempt, JobParts, Restored, deploy, source_subtasks};
 use super::ending::{by_place, close_commits, join, leave, retire};
 use super::keeper::LogKeeper;
 use super::outside::{OutsideRecovery, RecoveryError};
-use super::recovery::{fetch_state, first_restorable, splits_of};
+use super::recovery::{differing_splits, fetch_state, first_restorable, splits_of};
 use super::refusals;
 use super::targets::Finding;
 use super::{compat, prepare};
@@ -400,7 +400,7 @@ impl JobRun {
             StartPoint::Checkpoint(id) => Some(self.manifest(id).await?),
         };
         if let Some(manifest) = &from {
-            for notice in self.check_fit(manifest).await? {
+            for notice in self.check_fit(manifest).await?.into_iter().chain(differing_splits(&self.parts, manifest)) {
                 (self.listener)(JobEvent::Notice(notice));
             }
         }
