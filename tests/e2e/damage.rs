@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use weir_tests::flights::{FlightsCase, FlightsOptions, collect_names};
 use weir_tests::judge;
+use weir_tests::process::{Ended, Running};
 use weir_tests::scratch::{Scratch, files_below, picture};
 
 /// A completed checkpoint, as it is stored.
@@ -127,26 +128,39 @@ fn a_damaged_state_file_is_named_with_an_older_checkpoint_and_its_repair_goes_on
     case.expect_clean();
 }
 
+/// Damages a state file of each checkpoint; some may share it.
+fn damage_every_checkpoint(case: &FlightsCase, stored: &[Stored]) -> Vec<Damaged> {
+    let files: BTreeSet<&String> = stored.iter().filter_map(|checkpoint| checkpoint.files.first()).collect();
+    files.into_iter().map(|file| Damaged::new(case.storage().join("shared").join(file), flip_a_byte)).collect()
+}
+
 #[test]
-fn damage_that_every_checkpoint_shares_leaves_no_older_one() {
+fn damage_to_every_checkpoint_leaves_no_older_one() {
     let (case, stored) = crashed();
-    let mut shared = stored[0].files.clone();
-    for older in &stored[1..] {
-        shared = &shared & &older.files;
-    }
-    let file = shared.first().expect("checkpoints share the older state files");
     {
-        let _damaged = Damaged::new(case.storage().join("shared").join(file), flip_a_byte);
+        let _damaged = damage_every_checkpoint(&case, &stored);
+        let file = stored[0].files.first().expect("a checkpoint has state files");
         case.run(&[], &[]).expect_code(4).expect_text(&[file, "is damaged", "no older checkpoint can be restored either"]);
     }
     case.run(&[], &[]).expect_code(0);
     case.judge().unwrap();
 }
 
-/// Starts at the older checkpoint: nothing is missing or wrong, and only output of the time since is there twice.
-fn start_from_older(case: &FlightsCase, older: &str) {
-    let before = judge::lines(&case.scratch.path("out/stats")).unwrap().len();
-    case.run(&["--from", older, "--allow-duplicates"], &[]).expect_code(0);
+/// The command that a refusal tells to type: it is the end of its last line.
+fn advised(refused: &Ended) -> Vec<String> {
+    let last = refused.stderr.lines().last().expect("a refusal says something");
+    let (_, command) = last.rsplit_once(": weir ").unwrap_or_else(|| panic!("no command is advised: {last}"));
+    command.split(' ').map(str::to_owned).collect()
+}
+
+/// Types what a refusal tells to type: nothing is missing or wrong, and only output of the time since `start` is there
+/// twice. Answers how many lines are.
+fn follow_advice(case: &FlightsCase, refused: &Ended, start: &[&str]) -> usize {
+    let command = advised(refused);
+    let words: Vec<&str> = command.iter().map(String::as_str).collect();
+    let expected = [&["run", "job.toml", "--data", "data"], start, &["--allow-duplicates"]].concat();
+    assert_eq!(words, expected, "{refused:?}");
+    Running::start(case.scratch.folder(), &words, &[]).finish().expect_code(0);
     let once = Scratch::new();
     let mut repeated = 0;
     for sink in ["stats", "rejected"] {
@@ -155,7 +169,14 @@ fn start_from_older(case: &FlightsCase, older: &str) {
         once.write(&format!("{sink}/part"), lines.into_keys().map(|line| line + "\n").collect::<String>());
     }
     judge::flights(&case.lines, &once.path("stats"), &once.path("rejected")).unwrap();
-    assert!(repeated > 0 && (repeated as usize) < before, "{repeated} lines are there twice, {before} were committed before");
+    usize::try_from(repeated).expect("each line is there once or more")
+}
+
+/// Starts at an older checkpoint, as a refusal tells to.
+fn start_from_older(case: &FlightsCase, refused: &Ended, older: &str) {
+    let before = judge::lines(&case.scratch.path("out/stats")).unwrap().len();
+    let repeated = follow_advice(case, refused, &["--from", older]);
+    assert!(repeated > 0 && repeated < before, "{repeated} lines are there twice, {before} were committed before");
 }
 
 #[test]
@@ -164,9 +185,9 @@ fn an_older_checkpoint_goes_on_without_the_damaged_state_file() {
     let path = case.storage().join("shared").join(only_in_newest(&stored));
     let _damaged = Damaged::new(path, flip_a_byte);
     let older = &stored[1].id;
-    case.run(&[], &[]).expect_code(4).expect_text(&[&format!("--from {older}")]);
+    let refused = case.run(&[], &[]).expect_code(4);
     case.run(&["--from", older], &[]).expect_code(2).expect_text(&["would be written again", "stats-out", "--allow-duplicates"]);
-    start_from_older(&case, older);
+    start_from_older(&case, &refused, older);
 }
 
 #[test]
@@ -193,6 +214,21 @@ fn an_older_checkpoint_goes_on_without_the_damaged_manifest() {
     let _damaged = Damaged::new(case.storage().join("log").join(&stored[0].slot), flip_a_byte);
     let older = &stored[1].id;
     // What the newest one holds is not known, so it can't be said what would be repeated: the user has to allow it.
+    let refused = case.run(&[], &[]).expect_code(4);
     case.run(&["--from", older], &[]).expect_code(4).expect_text(&[&stored[0].slot]);
-    start_from_older(&case, older);
+    start_from_older(&case, &refused, older);
+}
+
+#[test]
+fn without_any_checkpoint_that_is_whole_the_job_starts_over_as_advised() {
+    let (case, stored) = crashed();
+    let _damaged = damage_every_checkpoint(&case, &stored);
+    for slot in [None, Some(&stored[0].slot)] {
+        // The same with the newest manifest damaged: the ones below it can be read, but not restored.
+        let _unreadable = slot.map(|slot| Damaged::new(case.storage().join("log").join(slot), flip_a_byte));
+        let refused = case.run(&[], &[]).expect_code(4);
+        assert_eq!(advised(&refused), ["run", "job.toml", "--data", "data", "--fresh", "--allow-duplicates"]);
+    }
+    let refused = case.run(&[], &[]).expect_code(4);
+    assert!(follow_advice(&case, &refused, &["--fresh"]) > 0, "all that was committed is there twice");
 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 use weir_host::crash::POINTS;
 use weir_tests::flights::{FlightsCase, FlightsOptions};
 use weir_tests::join::JoinCase;
-use weir_tests::{Seeded, soak};
+use weir_tests::process::Running;
+use weir_tests::scratch::Scratch;
+use weir_tests::{Seeded, judge, soak};
 
 /// Points that a first start does not pass: they are met by the start after a crash.
 const AFTER_A_CRASH: &[&str] = &["restore-begun", "recover-committed", "recover-aborted"];
@@ -39,6 +41,42 @@ fn every_crash_point() {
             }
         }
     }
+}
+
+/// Two writers of one sink, and no other sink.
+const ONE_SINK: &str = r#"
+[job]
+name = "numbers"
+parallelism = 2
+
+[checkpoint]
+interval = "200ms"
+
+[[source]]
+name = "numbers"
+connector = "sequence"
+count = 4000
+value_bytes = 20
+rate = 4000
+
+[[sink]]
+name = "out"
+connector = "file"
+from = "numbers"
+path = "out"
+"#;
+
+#[test]
+fn one_of_several_writers_of_one_sink_has_committed() {
+    let scratch = Scratch::new();
+    scratch.write("job.toml", ONE_SINK);
+    let run =
+        |variables: &[(&str, &str)]| Running::start(scratch.folder(), &["run", "job.toml", "--data", "data"], variables).finish();
+    let killed = run(&[("WEIR_CRASH_AT", "commit-partial")]);
+    assert!(killed.was_killed(), "commit-partial was never passed: {killed:?}");
+    run(&[]).expect_code(0);
+    let numbers = (0..4000).map(|number| format!("{number:020}"));
+    judge::same("numbers", &judge::counted(numbers), &judge::counted(judge::lines(&scratch.path("out")).unwrap())).unwrap();
 }
 
 /// Kills at seeded moments, several times one after the other, until a run ends by itself.

@@ -1,6 +1,8 @@
 //! A second run goes on where the first one ended, whoever ended it and whatever was done to its folders and its job file.
 
 mod changed_job;
+mod changed_job_inputs;
+mod changed_job_sinks;
 mod changed_plugin;
 mod consumer;
 mod ended_input;

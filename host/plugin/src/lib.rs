@@ -62,6 +62,7 @@ mod log_budget;
 mod operator;
 mod output;
 mod scope;
+mod setup;
 mod sink;
 mod store;
 mod supervise;
@@ -79,8 +80,9 @@ pub use error::{CallError, CallErrorKind, CallSite, EngineError, Function, LoadE
 pub use grants::Grants;
 pub use limits::{LimitBreach, LimitKind, Limits};
 pub use load::{LoadOptions, Plugin, sha256_hex};
-pub use operator::{OperatorInstance, TaskSetup};
+pub use operator::OperatorInstance;
 pub use output::Output;
+pub use setup::TaskSetup;
 pub use sink::SinkWriterInstance;
 pub use supervise::{
     BadRecord, BadRecordPolicy, Failure, OperatorSpec, Processed, Retries, SupervisedOperator, SupervisedWriter, SupervisorCounts,

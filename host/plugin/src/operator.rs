@@ -2,42 +2,17 @@
 
 use crate::batch::{Cells, Column, RecordBatch};
 use crate::describe::OperatorDescriptor;
-use crate::error::{CallError, CallErrorKind, Function};
+use crate::error::{CallError, Function};
 use crate::exports::{OperatorFunctions, ProcessFn, Processed};
-use crate::grants::{Folders, Grants};
-use crate::host_calls::tell_dropped;
-use crate::limits::Limits;
 use crate::load::Plugin;
 use crate::output::{self, Expected, Output};
 use crate::scope::CallScope;
+use crate::setup::{self, TaskSetup};
 use crate::state::{KeyGrouping, KeyedStateBackend, StateId};
-use crate::store::{Guest, HostState, Who};
-use crate::wire::{BatchRef, CellsRef, ColumnRef, TaskInfo};
+use crate::store::{Guest, HostState};
+use crate::wire::{BatchRef, CellsRef, ColumnRef};
 use std::sync::Arc;
 use wasmtime::Store;
-
-/// Which part of the job an instance is, and what it may use.
-#[derive(Clone, Debug)]
-pub struct TaskSetup {
-    /// Told to the plugin.
-    pub task: TaskInfo,
-    /// The job file's `config` as one JSON document, "{}" if there is none.
-    pub config: String,
-    /// What it may use up.
-    pub limits: Limits,
-    /// What it may reach.
-    pub grants: Grants,
-}
-
-impl TaskSetup {
-    pub(crate) fn who(&self, plugin: &Plugin) -> Who {
-        Who {
-            plugin: plugin.describe().plugin_name().into(),
-            operator: self.task.operator.clone(),
-            subtask: Some(self.task.subtask),
-        }
-    }
-}
 
 /// An open instance of an operator.
 ///
@@ -64,19 +39,12 @@ impl OperatorInstance {
     /// If the plugin is a sink; its kind is known since it was loaded.
     pub fn new(plugin: &Arc<Plugin>, setup: &TaskSetup) -> Result<Self, CallError> {
         let exports = plugin.operator_exports().expect("an operator instance is made from an operator");
-        let who = setup.who(plugin);
-        let folders = Folders::open(&setup.grants).map_err(|kind| who.error(Function::Instantiate, kind))?;
-        let mut guest = plugin.instantiate(who, setup.limits, folders)?;
-        let described = OperatorDescriptor::check(exports.describe(&mut guest)?);
-        if described.as_ref().ok() != plugin.operator() {
-            let why = "describe gave another answer than at load; it must be pure".into();
-            return Err(guest.error(Function::Describe, CallErrorKind::Malformed(why)));
-        }
+        let mut guest = setup.instantiate(plugin, plugin.operator(), |guest| {
+            exports.describe(guest).map(|descriptor| OperatorDescriptor::check(descriptor).ok())
+        })?;
         let (store, instance) = guest.parts();
         let functions = exports.functions(store, instance).expect("types were checked at load");
-        let arguments = (setup.task.clone(), setup.config.clone());
-        let opened = guest.call(Function::Open, None, |store| functions.open.call(store, arguments))?;
-        opened.0.map_err(|error| guest.error(Function::Open, error.check(0)))?;
+        setup.open(&mut guest, functions.open)?;
         let prefetched = plugin.operator().map(OperatorDescriptor::prefetched).unwrap_or_default();
         let keyed = Keyed { prefetched, ..Keyed::default() };
         Ok(OperatorInstance { plugin: plugin.clone(), guest, functions, keyed })
@@ -137,11 +105,7 @@ impl OperatorInstance {
 
     /// A clean end. The instance is gone afterwards, whatever it answers.
     pub fn close(mut self) -> Result<(), CallError> {
-        let close = self.functions.close;
-        let closed = self.guest.call(Function::Close, None, |store| close.call(store, ()));
-        let state = self.guest.state();
-        tell_dropped(&state.who, state.log.take_dropped());
-        closed
+        setup::close(&mut self.guest, self.functions.close)
     }
 
     /// Whether a call trapped: no further call succeeds.

@@ -4,10 +4,8 @@ use crate::batch::RecordBatch;
 use crate::describe::SinkDescriptor;
 use crate::error::{CallError, CallErrorKind, Function};
 use crate::exports::{WriteFn, WriterFunctions};
-use crate::grants::Folders;
-use crate::host_calls::tell_dropped;
 use crate::load::Plugin;
-use crate::operator::TaskSetup;
+use crate::setup::{self, TaskSetup};
 use crate::store::Guest;
 use crate::wire::{BatchRef, Prepared};
 use std::sync::Arc;
@@ -26,19 +24,11 @@ impl SinkWriterInstance {
     /// If the plugin is an operator; its kind is known since it was loaded.
     pub fn new(plugin: &Arc<Plugin>, setup: &TaskSetup) -> Result<Self, CallError> {
         let exports = plugin.sink_exports().expect("a writer is made from a sink");
-        let who = setup.who(plugin);
-        let folders = Folders::open(&setup.grants).map_err(|kind| who.error(Function::Instantiate, kind))?;
-        let mut guest = plugin.instantiate(who, setup.limits, folders)?;
-        let described = SinkDescriptor::check(exports.describe(&mut guest)?);
-        if described.as_ref().ok() != plugin.sink() {
-            let why = "describe gave another answer than at load; it must be pure".into();
-            return Err(guest.error(Function::Describe, CallErrorKind::Malformed(why)));
-        }
+        let describe = |guest: &mut Guest| exports.describe(guest).map(|descriptor| SinkDescriptor::check(descriptor).ok());
+        let mut guest = setup.instantiate(plugin, plugin.sink(), describe)?;
         let (store, instance) = guest.parts();
         let functions = exports.writer(store, instance).expect("types were checked at load");
-        let arguments = (setup.task.clone(), setup.config.clone());
-        let opened = guest.call(Function::Open, None, |store| functions.open.call(store, arguments))?;
-        opened.0.map_err(|error| guest.error(Function::Open, error.check(0)))?;
+        setup.open(&mut guest, functions.open)?;
         Ok(SinkWriterInstance { plugin: plugin.clone(), guest, functions })
     }
 
@@ -75,11 +65,7 @@ impl SinkWriterInstance {
 
     /// A clean end. The instance is gone afterwards, whatever it answers.
     pub fn close(mut self) -> Result<(), CallError> {
-        let close = self.functions.close;
-        let closed = self.guest.call(Function::Close, None, |store| close.call(store, ()));
-        let state = self.guest.state();
-        tell_dropped(&state.who, state.log.take_dropped());
-        closed
+        setup::close(&mut self.guest, self.functions.close)
     }
 
     /// Whether a call trapped: no further call succeeds.

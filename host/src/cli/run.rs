@@ -36,8 +36,24 @@ pub(super) fn run(args: &RunArgs, common: &Common, runtime: &dyn Runtime, live: 
     if common.json {
         output.json(&json::outcome(&job, &outcome, reporter.last()));
     }
-    tell(&job, &outcome, common.json, output);
+    tell(&job, &command_of(args), &outcome, common.json, output);
     Exit::of(&outcome)
+}
+
+/// The command as it was typed, without what says where to start: advice can be copied from the screen into the shell.
+fn command_of(args: &RunArgs) -> String {
+    let mut command = format!("weir run {}", shell_word(&args.job.job.to_string_lossy()));
+    if let Some(data) = &args.job.data {
+        command.push_str(" --data ");
+        command.push_str(&shell_word(&data.to_string_lossy()));
+    }
+    command
+}
+
+/// One word of a POSIX shell.
+pub(super) fn shell_word(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:=@%,".contains(&byte);
+    if !text.is_empty() && text.bytes().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 fn prepare(args: &RunArgs) -> Result<(JobGraph, RunOptions), Vec<Problem>> {
@@ -64,8 +80,8 @@ fn display(common: &Common) -> Display {
 }
 
 /// Says how it ended: success on stdout (unless JSON stands there), everything else on stderr, its last line the most
-/// useful one.
-pub(super) fn tell(job: &str, outcome: &JobOutcome, json: bool, output: &mut Output<'_>) {
+/// useful one. `command`: what advice to start otherwise begins with.
+pub(super) fn tell(job: &str, command: &str, outcome: &JobOutcome, json: bool, output: &mut Output<'_>) {
     let mut success = |line: String| if json { output.say(line) } else { output.result(line) };
     match outcome {
         JobOutcome::Finished { checkpoint } => {
@@ -88,8 +104,13 @@ pub(super) fn tell(job: &str, outcome: &JobOutcome, json: bool, output: &mut Out
             let which = checkpoint.map_or_else(|| "the job's log".to_owned(), |checkpoint| format!("checkpoint {checkpoint}"));
             output.say(format!("error: {which} of job '{job}' can't be restored here: {why}"));
             output.say(match older {
-                Some(older) => format!("checkpoint {older} can be: weir run … --from {older} (what was committed since would be written again)"),
-                None => "no older checkpoint can be restored either: mend the cause, or start over with --fresh".to_owned(),
+                // Both start before output that is, or may be, committed: neither is allowed unasked.
+                Some(older) => format!(
+                    "checkpoint {older} can be, and what was committed since is then written again: {command} --from {older} --allow-duplicates"
+                ),
+                None => format!(
+                    "no older checkpoint can be restored either: mend the cause, or start over, which writes everything again: {command} --fresh --allow-duplicates"
+                ),
             });
         }
         JobOutcome::Fenced { by } => output.say(format!(

@@ -4,7 +4,7 @@ use super::args::Args;
 use super::exit::Exit;
 use super::main::dispatch;
 use super::output::Output;
-use super::run::tell;
+use super::run::{shell_word, tell};
 use crate::graph::{JobGraph, PluginFacts, Problem, job_file};
 use crate::job::*;
 use crate::store::manifest::StateManifest;
@@ -193,18 +193,20 @@ fn every_outcome_has_its_exit_code_and_says_what_to_do() {
                 older: Some(checkpoint(4)),
             },
             4,
-            "checkpoint 3-5 of job 'j' can't be restored here: file x is gone\ncheckpoint 3-4 can be",
+            "checkpoint 3-5 of job 'j' can't be restored here: file x is gone\ncheckpoint 3-4 can be, and what was \
+             committed since is then written again: weir run j.toml --from 3-4 --allow-duplicates\n",
         ),
         (
             JobOutcome::CannotRestore { checkpoint: None, why: "no".to_owned(), older: None },
             4,
-            "no older checkpoint can be restored either",
+            "no older checkpoint can be restored either: mend the cause, or start over, which writes everything again: \
+             weir run j.toml --fresh --allow-duplicates\n",
         ),
         (JobOutcome::Fenced { by: "generation 9".to_owned() }, 5, "another process has taken job 'j' over (generation 9)"),
     ] {
         assert_eq!(Exit::of(&outcome).code(), code, "{outcome:?}");
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        tell("j", &outcome, false, &mut Output::new(&mut stdout, &mut stderr));
+        tell("j", "weir run j.toml", &outcome, false, &mut Output::new(&mut stdout, &mut stderr));
         let (stdout, stderr) = (String::from_utf8(stdout).expect("text"), String::from_utf8(stderr).expect("text"));
         let (told, silent) = if code == 0 { (&stdout, &stderr) } else { (&stderr, &stdout) };
         assert!(told.contains(said), "{told}");
@@ -212,6 +214,14 @@ fn every_outcome_has_its_exit_code_and_says_what_to_do() {
         let document = super::json::outcome("j", &outcome, None);
         assert_eq!((document["exit"].as_u64(), document["job"].as_str()), (Some(u64::from(code)), Some("j")));
     }
+}
+
+#[test]
+fn a_path_in_advice_is_one_word_of_a_shell() {
+    assert_eq!(shell_word("/data/job-1.toml"), "/data/job-1.toml");
+    assert_eq!(shell_word("my job's.toml"), r"'my job'\''s.toml'");
+    assert_eq!(shell_word("$HOME"), "'$HOME'");
+    assert_eq!(shell_word(""), "''");
 }
 
 #[test]

@@ -51,6 +51,7 @@ pub const CASES: &[Case] = &[
     Case { name: "all transactions of the job are listed, and no other's", run: list_all_of_the_job },
     Case { name: "another job's transactions are never touched", run: leave_others_alone },
     Case { name: "what is forgotten leaves nothing behind", run: forget_and_finish },
+    Case { name: "a finished job leaves nothing behind, whatever was not forgotten", run: finish_without_forgetting },
     Case { name: "a transaction that rides commits with the next one, in order", run: ride_and_commit_in_order },
     Case { name: "after one that is not committed the rest is not tried", run: stop_at_the_first },
     Case { name: "several writers commit together", run: several_writers },
@@ -370,6 +371,25 @@ fn forget_and_finish(rig: &Rig) -> Outcome {
     writer.close().map_err(|error| error.message)?;
     committer.close(true).map_err(|error| error.message)?;
     run.sees(&["a", "b"])?;
+    same("leftovers", &(rig.leftovers)(), &Vec::new())
+}
+
+fn finish_without_forgetting(rig: &Rig) -> Outcome {
+    let run = Run::first(rig)?;
+    let one = [run.prepared(0, 1, &["a"])?];
+    let newer = [run.next().next().prepared(0, 2, &["newer"])?];
+    answers("commit", &run.committer()?.commit(&one), &["committed"])?;
+    // Prepared for no checkpoint: nobody will ever commit it.
+    run.of_lineage(OURS_OLDER).prepared(1, 1, &["given up"])?;
+    let mut last = run.next().committer()?;
+    aborts(&mut *last, &[one[0].id.clone()], &[AbortAnswer::Committed])?;
+    aborts(&mut *last, &[run.of_lineage(OURS_OLDER).id(1, 1)], &[AbortAnswer::Aborted])?;
+    last.close(true).map_err(|error| error.message)?;
+    run.sees(&["a"])?;
+    lists(&mut *run.committer()?, &[&newer[0].id])?;
+    answers("a newer owner's commit", &run.next().next().committer()?.commit(&newer), &["committed"])?;
+    run.next().next().committer()?.close(true).map_err(|error| error.message)?;
+    run.sees(&["a", "newer"])?;
     same("leftovers", &(rig.leftovers)(), &Vec::new())
 }
 

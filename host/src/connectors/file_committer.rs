@@ -10,7 +10,6 @@ use super::durable::{Renamed, disk_error, exists, remove, rename_new, same_file,
 use super::file_staging::{PART, PROBE, Stage, Staging, names};
 use super::file_writer::{COMMITTABLE_VERSION, StagedFile};
 use super::{AbortAnswer, CommitAnswer, Committable, Committer, CommitterContext, ConnectorError};
-use crate::crash;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -204,9 +203,6 @@ impl Committer for FileCommitter {
     fn commit(&mut self, what: &[Committable]) -> Vec<CommitAnswer> {
         let mut answers = Vec::with_capacity(what.len());
         for one in what {
-            if !answers.is_empty() {
-                crash::point("commit-partial");
-            }
             answers.push(self.commit_one(one));
             if !answers.last().is_some_and(is_done) {
                 break;

@@ -51,6 +51,10 @@ impl FileSourceConnector {
     }
 }
 
+fn and_more(count: usize) -> &'static str {
+    if count > 1 { ", …" } else { "" }
+}
+
 impl SourceConnector for FileSourceConnector {
     fn enumerate(&self) -> Result<Vec<SplitState>, ConnectorError> {
         let files = self.files()?;
@@ -64,6 +68,30 @@ impl SourceConnector for FileSourceConnector {
             .into_iter()
             .map(|split| Ok(SplitState { detail: to_json(&examine(&split)?), split, position: 0, ended: false }))
             .collect()
+    }
+
+    /// The list of files is fixed, so another glob and files that came later change nothing: that must not pass in silence.
+    fn differs(&self, splits: &[SplitState]) -> Result<Vec<String>, ConnectorError> {
+        let (name, pattern) = (&self.name, &self.pattern);
+        let mut files = self.files()?;
+        let mut told = Vec::new();
+        let left: Vec<&str> =
+            splits.iter().filter(|split| !files.remove(&split.split) && !split.ended).map(|split| split.split.as_str()).collect();
+        if let Some(first) = left.first() {
+            told.push(format!(
+                "source {name}: {} file(s) of the first start are read to their end although {pattern} does not match them (any more): {first}{}",
+                left.len(),
+                and_more(left.len())
+            ));
+        }
+        if let Some(first) = files.first() {
+            told.push(format!(
+                "source {name}: {} file(s) that match {pattern} are not read, as the list of files is fixed at the first start: {first}{}; a source of another name reads them, or --fresh",
+                files.len(),
+                and_more(files.len())
+            ));
+        }
+        Ok(told)
     }
 
     fn open(&self, source: u16, splits: Vec<(u32, SplitState)>, _: SourceTask) -> Result<Box<dyn Source>, ConnectorError> {

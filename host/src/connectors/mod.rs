@@ -101,6 +101,11 @@ pub trait SourceConnector: Send + Sync {
     /// The splits at the first start, each at its beginning, in a fixed order. Later starts take them from the checkpoint.
     fn enumerate(&self) -> Result<Vec<SplitState>, ConnectorError>;
 
+    /// What the user should hear when a job resumes with these splits although its settings by now name others.
+    fn differs(&self, _splits: &[SplitState]) -> Result<Vec<String>, ConnectorError> {
+        Ok(Vec::new())
+    }
+
     /// Opens the reader of one subtask. `splits`: (index in the enumeration, state) of those that it owns; ended ones must
     /// not be touched. `source`: index for provenance.
     fn open(&self, source: u16, splits: Vec<(u32, SplitState)>, task: SourceTask) -> Result<Box<dyn Source>, ConnectorError>;

@@ -16,7 +16,7 @@ use weir_plugin::{
     AbortOutcome, BadRecordPolicy, CallError, CallErrorKind, CommitterInstance, CommitterSetup, Failure, Grants, Limits, Outcome,
     Plugin, Retries, SupervisedWriter, TaskInfo, TaskSetup,
 };
-use weir_protocol::{CheckpointId, Lineage, TransactionId};
+use weir_protocol::{CheckpointId, Generation, Lineage, TransactionId};
 
 /// Where builds of plugins come from.
 pub trait PluginSource: Send + Sync {
@@ -104,7 +104,12 @@ impl SinkConnector for PluginSinkConnector {
             grants: self.grants.clone(),
         };
         let instance = CommitterInstance::new(&plugin, setup).map_err(failed)?;
-        Ok(Some(Box::new(PluginCommitter { instance, sink: self.spec.name.clone(), lineages: context.lineages.clone() })))
+        Ok(Some(Box::new(PluginCommitter {
+            instance,
+            sink: self.spec.name.clone(),
+            lineages: context.lineages.clone(),
+            generation: context.generation,
+        })))
     }
 
     fn plugin_digest(&self) -> Option<&str> {
@@ -197,11 +202,32 @@ struct PluginCommitter {
     instance: CommitterInstance,
     sink: String,
     lineages: Vec<Lineage>,
+    generation: Generation,
 }
 
 impl PluginCommitter {
     fn is_ours(&self, id: &TransactionId) -> bool {
         self.lineages.contains(&id.lineage) && id.sink == self.sink
+    }
+
+    /// Leaves nothing of this job outside but what is committed. A newer generation's is left alone.
+    fn end_all(&mut self) -> Result<(), ConnectorError> {
+        let mut left = self.list_dangling()?;
+        left.retain(|id| id.generation <= self.generation);
+        let answers = self.abort(&left);
+        let committed: Vec<TransactionId> = left
+            .into_iter()
+            .zip(answers)
+            .filter_map(|(id, answer)| match answer {
+                AbortAnswer::Committed => Some(id),
+                AbortAnswer::Aborted => None,
+                AbortAnswer::Retryable(why) => {
+                    tracing::warn!(%id, why, "what the finished job staged could not be given up");
+                    None
+                }
+            })
+            .collect();
+        self.forget(&committed)
     }
 
     /// Why this build can't be asked about a committable.
@@ -291,7 +317,12 @@ impl Committer for PluginCommitter {
         if ours.is_empty() { Ok(()) } else { self.instance.forget(&ours).map_err(failed) }
     }
 
-    fn close(self: Box<Self>, _finished: bool) -> Result<(), ConnectorError> {
-        self.instance.close().map_err(failed)
+    /// A plugin's `close` is not told that the job has finished. So what it still keeps is ended here by the calls that it has:
+    /// whatever is staged is in no checkpoint, and what is committed is asked for no more.
+    fn close(mut self: Box<Self>, finished: bool) -> Result<(), ConnectorError> {
+        let ended = if finished { self.end_all() } else { Ok(()) };
+        // Closed in any case; the first error is told.
+        let closed = self.instance.close().map_err(failed);
+        ended.and(closed)
     }
 }

@@ -28,6 +28,10 @@ impl SourceConnector for RateLimitedConnector {
         self.inner.enumerate()
     }
 
+    fn differs(&self, splits: &[SplitState]) -> Result<Vec<String>, ConnectorError> {
+        self.inner.differs(splits)
+    }
+
     fn open(&self, source: u16, splits: Vec<(u32, SplitState)>, task: SourceTask) -> Result<Box<dyn Source>, ConnectorError> {
         let share = self.per_second.get() as f64 / f64::from(task.parallelism.max(1));
         Ok(Box::new(RateLimited::new(self.inner.open(source, splits, task)?, share, clock::monotonic)))

@@ -76,7 +76,8 @@ fn source(frame: &Frame<'_>, acknowledged: &Acknowledged, source: usize) -> Sour
 }
 
 fn operator(frame: &Frame<'_>, acknowledged: &Acknowledged, operator: usize) -> OperatorManifest {
-    let spec = &frame.parts.graph.operators[operator];
+    let graph = &frame.parts.graph;
+    let spec = &graph.operators[operator];
     let mut parts: Vec<_> = acknowledged.values().flat_map(|s| &s.operators).filter(|o| o.operator == operator).collect();
     parts.sort_by_key(|part| part.subtask);
     let seen: BTreeSet<u32> = parts.iter().map(|part| part.subtask).collect();
@@ -84,14 +85,18 @@ fn operator(frame: &Frame<'_>, acknowledged: &Acknowledged, operator: usize) -> 
     OperatorManifest {
         parallelism: spec.parallelism,
         plugin: frame.parts.plugins[operator].clone(),
-        backend: backend_of(frame.parts.graph.state.backend).name().to_owned(),
+        backend: backend_of(graph.state.backend).name().to_owned(),
         states: frame.parts.states[operator].clone(),
         subtasks: parts
             .into_iter()
             .map(|part| SubtaskManifest {
                 base: part.base.clone(),
                 deltas: part.deltas.clone(),
-                ended_ports: part.ended_ports.clone(),
+                ended_inputs: part
+                    .ended_ports
+                    .iter()
+                    .map(|port| graph.endpoint_name(&spec.inputs[*port as usize].from))
+                    .collect(),
                 end_of_data_sent: part.end_of_data_sent,
             })
             .collect(),

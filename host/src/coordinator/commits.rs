@@ -1,7 +1,9 @@
 //! Drives one sink's commit coordinator: its effects become calls of the committer, on a thread of its own, so that no commit
 //! ever waits on the data path or holds up the control plane.
 
-use crate::connectors::{AbortAnswer, CommitAnswer, Committable, Committer, CommitterContext, ConnectorError, SinkConnector};
+use crate::connectors::{
+    AbortAnswer, CommitAnswer, Committable, Committer, CommitterContext, ConnectorError, Remedy, SinkConnector,
+};
 use crate::crash;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -66,9 +68,41 @@ pub enum SinkNews {
     RecoveryFailed(String),
 }
 
-/// The commits of one sink in one attempt.
+/// Where the job file says, or said, that a sink's output goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The job file, by index of the sink in the graph.
+    JobFile(usize),
+    /// An older job file: the sink has left it, or goes elsewhere now.
+    Former {
+        /// The newest checkpoint that knows of it.
+        said_by: String,
+    },
+}
+
+impl Place {
+    /// A reason, with what the user can't see in the job file.
+    pub fn explain(&self, why: String) -> String {
+        match self {
+            Place::JobFile(_) => why,
+            Place::Former { said_by } => format!(
+                "{why} (it is committed where the sink stood at checkpoint {said_by}, not where the job file has it now: make that \
+                 place usable again)"
+            ),
+        }
+    }
+
+    fn explain_loss(&self, reason: LossReason) -> LossReason {
+        match reason {
+            LossReason::Lost(why) => LossReason::Lost(self.explain(why)),
+            LossReason::Exhausted(why) => LossReason::Exhausted(self.explain(why)),
+        }
+    }
+}
+
+/// The commits of one sink, at one place, in one attempt.
 pub struct SinkCommits {
-    sink: Option<usize>,
+    place: Place,
     name: String,
     machine: CommitCoordinator,
     thread: CommitThread,
@@ -87,11 +121,10 @@ struct Recovery {
 }
 
 impl SinkCommits {
-    /// Starts the sink's committer thread. `index`: repeated with its answers; `sink`: index in the job graph, if it
-    /// stands there.
+    /// Starts the sink's committer thread. `index`: repeated with its answers.
     pub fn start(
         index: usize,
-        sink: Option<usize>,
+        place: Place,
         name: &str,
         generation: Generation,
         connector: Arc<dyn SinkConnector>,
@@ -99,7 +132,7 @@ impl SinkCommits {
         answers: AnswerSender,
     ) -> Self {
         SinkCommits {
-            sink,
+            place,
             name: name.to_owned(),
             machine: CommitCoordinator::new(generation, name, RetryPolicy::default()),
             thread: CommitThread::start(index, name, connector, context, answers),
@@ -109,9 +142,9 @@ impl SinkCommits {
         }
     }
 
-    /// Index of the sink in the job graph; none if it has left the job file.
-    pub fn sink(&self) -> Option<usize> {
-        self.sink
+    /// Where.
+    pub fn place(&self) -> &Place {
+        &self.place
     }
 
     /// The sink's name.
@@ -126,15 +159,15 @@ impl SinkCommits {
 
     /// Begins recovery: first asks what exists outside, then commits `contained` and aborts the rest.
     pub fn recover(&mut self, contained: Vec<Committable>, plan: &RecoveryPlan) {
-        let ids = contained.iter().map(|committable| committable.id.clone()).collect();
+        let ids: Vec<TransactionId> = contained.iter().map(|committable| committable.id.clone()).collect();
         self.bodies.extend(contained.into_iter().map(|committable| (committable.id.clone(), committable)));
         let own = |ids: &BTreeSet<TransactionId>| ids.iter().filter(|id| id.sink == self.name).cloned().collect();
-        self.recovery = Some(Recovery {
-            contained: ids,
-            replayed: own(&plan.replayed),
-            known_committed: own(&plan.known_committed),
-            up_to: plan.up_to,
-        });
+        // Two places of a sink may be one (a link, a plugin with another configuration): what is committed at the other one is
+        // not to be aborted here.
+        let elsewhere = plan.commit.iter().filter(|id| id.sink == self.name && !ids.contains(id)).cloned();
+        let mut known_committed: BTreeSet<TransactionId> = own(&plan.known_committed);
+        known_committed.extend(elsewhere);
+        self.recovery = Some(Recovery { contained: ids, replayed: own(&plan.replayed), known_committed, up_to: plan.up_to });
         self.thread.send(Command::ListDangling);
     }
 
@@ -150,14 +183,46 @@ impl SinkCommits {
             SinkAnswer::Commit { call, outcomes, status: false } => self.step(Event::CommitAnswered { now, call, outcomes }),
             SinkAnswer::Commit { call, outcomes, status: true } => self.step(Event::StatusAnswered { now, call, outcomes }),
             SinkAnswer::Abort { call, outcomes } => self.step(Event::AbortAnswered { now, call, outcomes }),
-            SinkAnswer::Dangling(Err(error)) => vec![SinkNews::RecoveryFailed(error.message)],
-            SinkAnswer::Dangling(Ok(dangling)) => {
-                let Some(Recovery { contained, replayed, known_committed, up_to }) = self.recovery.take() else {
-                    return Vec::new();
-                };
-                self.step(Event::Recover { now, contained, replayed, known_committed, dangling, up_to })
-            }
+            SinkAnswer::Dangling(Err(error)) => self.unreachable(now, error),
+            SinkAnswer::Dangling(Ok(dangling)) => self.listed(now, dangling),
         }
+    }
+
+    fn listed(&mut self, now: Duration, dangling: Vec<TransactionId>) -> Vec<SinkNews> {
+        let Some(Recovery { contained, replayed, known_committed, up_to }) = self.recovery.take() else {
+            return Vec::new();
+        };
+        self.step(Event::Recover { now, contained, replayed, known_committed, dangling, up_to })
+    }
+
+    /// Nobody can say what is there. What was to be committed has an unknown fate if no restart can help. A former place does
+    /// not hold the job up: what is to be committed there is tried, and the rest stays where nobody sees it.
+    fn unreachable(&mut self, now: Duration, error: ConnectorError) -> Vec<SinkNews> {
+        let waits = self.recovery.as_ref().is_some_and(|recovery| !recovery.contained.is_empty());
+        match (error.remedy, &self.place) {
+            (Remedy::Permanent, _) if waits => {
+                let reason = LossReason::Exhausted(self.place.explain(error.message));
+                let contained = self.recovery.take().map_or(Vec::new(), |recovery| recovery.contained);
+                contained.into_iter().map(|id| self.lost(id, reason.clone())).collect()
+            }
+            (Remedy::Permanent | Remedy::Restart, Place::Former { said_by }) => {
+                let mut news = vec![self.untidy(said_by, &error.message)];
+                news.extend(self.listed(now, Vec::new()));
+                news
+            }
+            (Remedy::Permanent | Remedy::Restart, Place::JobFile(_)) => vec![SinkNews::RecoveryFailed(error.message)],
+        }
+    }
+
+    fn untidy(&self, said_by: &str, why: &str) -> SinkNews {
+        SinkNews::Notice(format!(
+            "sink {}: what it staged where it stood at checkpoint {said_by} could not be tidied up: {why}",
+            self.name
+        ))
+    }
+
+    fn lost(&self, id: TransactionId, reason: LossReason) -> SinkNews {
+        SinkNews::Lost { committable: self.bodies.get(&id).cloned().map(Box::new), id, reason }
     }
 
     /// Time has passed.
@@ -176,6 +241,13 @@ impl SinkCommits {
             self.step(Event::Finished);
         }
         self.thread.send(Command::Close { finished });
+    }
+
+    /// The end of a former place: no checkpoint that a recovery may have to fall back on names anything there any more.
+    /// What this attempt may have beside it, at the same place under another name of it, stays. Blocks as `close` does.
+    pub fn retire(mut self) {
+        self.step(Event::Finished);
+        self.thread.send(Command::Close { finished: false });
     }
 
     fn step(&mut self, event: Event) -> Vec<SinkNews> {
@@ -215,13 +287,20 @@ impl SinkCommits {
                     news.push(SinkNews::Notice(text));
                 }
                 Effect::Lost { transaction, reason } => {
-                    let committable = self.bodies.get(&transaction).cloned().map(Box::new);
-                    news.push(SinkNews::Lost { committable, id: transaction, reason });
+                    news.push(self.lost(transaction, self.place.explain_loss(reason)));
                 }
                 Effect::AbortFailed { transactions, reason } => {
                     let ids: Vec<String> = transactions.iter().map(ToString::to_string).collect();
                     let ids = ids.join(", ");
-                    news.push(SinkNews::RecoveryFailed(format!("sink {}: can't abort {ids}: {reason}", self.name)));
+                    match &self.place {
+                        Place::JobFile(_) => {
+                            news.push(SinkNews::RecoveryFailed(format!("sink {}: can't abort {ids}: {reason}", self.name)));
+                        }
+                        // All that waited there is committed, and no permit will come for it.
+                        Place::Former { said_by } => {
+                            news.extend([self.untidy(said_by, &format!("{ids}: {reason}")), SinkNews::RecoveryAborted]);
+                        }
+                    }
                 }
                 Effect::WakeAt { at } => self.wake_at = Some(at),
             }

@@ -2,9 +2,11 @@
 //!
 //! Rules (until rescale and migration exist): a stateful operator keeps its parallelism, backend, state names, kinds and
 //! schema versions; a rebuilt plugin with the same states is taken; an added operator starts empty; a stateful operator may
-//! not be removed. Sources and sinks may change their parallelism.
+//! not be removed; one whose end calls are made gets no input that it has not seen the end of. Sources and sinks may change
+//! their parallelism.
 
 use super::deploy::JobParts;
+use super::ended_inputs;
 use crate::graph::BackendKind;
 use crate::store::manifest::{Manifest, OperatorManifest, StateManifest};
 use weir_plugin::state::{KEY_GROUPS, KEY_HASH};
@@ -35,7 +37,10 @@ pub fn check(parts: &JobParts, manifest: &Manifest) -> Result<Notices, String> {
     for (o, spec) in parts.graph.operators.iter().enumerate() {
         match manifest.operators.get(&spec.name) {
             None => notices.push(format!("operator {} is new since checkpoint {}: it starts empty", spec.name, manifest.id)),
-            Some(stored) => check_operator(parts, o, stored, &mut notices, &mut faults),
+            Some(stored) => {
+                check_operator(parts, o, stored, &mut notices, &mut faults);
+                faults.extend(ended_inputs::fault(&parts.graph, manifest, o));
+            }
         }
     }
     for (name, stored) in &manifest.operators {
@@ -55,7 +60,13 @@ pub fn check(parts: &JobParts, manifest: &Manifest) -> Result<Notices, String> {
         notices.push(format!("source {name} has left the job: its positions are given up"));
     }
     for spec in parts.graph.sources.iter().filter(|spec| !manifest.sources.contains_key(&spec.name)) {
-        notices.push(format!("source {} is new since checkpoint {}: it is read from its beginning", spec.name, manifest.id));
+        notices.push(match manifest.last {
+            false => format!("source {} is new since checkpoint {}: it is read from its beginning", spec.name, manifest.id),
+            true => format!(
+                "source {} is new, but all input of the job had ended at checkpoint {}: it is not read (--fresh starts over)",
+                spec.name, manifest.id
+            ),
+        });
     }
     if faults.is_empty() { Ok(notices) } else { Err(faults.join("; ")) }
 }
@@ -111,16 +122,4 @@ fn check_operator(parts: &JobParts, operator: usize, stored: &OperatorManifest, 
 
 fn short(digest: &str) -> &str {
     digest.get(..12).unwrap_or(digest)
-}
-
-/// Ports of a subtask whose end was processed, and whether EndOfData was sent on, for an operator that may have changed its
-/// parallelism (then it has no state, and an end only counts when every former subtask had seen it).
-pub fn ended_of(stored: &OperatorManifest, parallelism: u32, subtask: u32) -> (Vec<u32>, bool) {
-    if stored.parallelism == parallelism {
-        let own = &stored.subtasks[subtask as usize];
-        return (own.ended_ports.clone(), own.end_of_data_sent);
-    }
-    let mut ports = stored.subtasks.first().map_or(Vec::new(), |first| first.ended_ports.clone());
-    ports.retain(|port| stored.subtasks.iter().all(|other| other.ended_ports.contains(port)));
-    (ports, stored.subtasks.iter().all(|other| other.end_of_data_sent))
 }

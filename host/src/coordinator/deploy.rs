@@ -1,6 +1,7 @@
 //! Turns the execution graph into running subtasks: gates, edges, instances, state, threads.
 
 use super::compat;
+use super::ended_inputs::Ended;
 use super::provider::{InstanceTask, OperatorProvider};
 use crate::channel::{ChannelWriter, GateControl, InputGate, OutputGate, input_gate};
 use crate::connectors::{ConnectorError, Remedy, SinkConnector, SinkTask, SourceConnector, SourceTask, SplitState};
@@ -14,7 +15,7 @@ use crate::task::node::{DeadLetterRoute, Node, NodeKind, OperatorNode, SourceNod
 use crate::task::run::{SourceNames, Task, TaskParts};
 use crate::task::sink::SinkNode;
 use crate::task::snapshot::EventSender;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -65,10 +66,8 @@ pub struct Restored {
 pub struct RestoredOperator {
     /// Its state files, fetched.
     pub state: Option<RestoredState>,
-    /// Ports whose end was processed.
-    pub ended_ports: BTreeSet<u32>,
-    /// Whether EndOfData was sent on.
-    pub end_of_data_sent: bool,
+    /// Which of its inputs have ended.
+    pub ended: Ended,
 }
 
 /// Identity of an attempt.
@@ -323,8 +322,8 @@ impl Builder<'_> {
             operator,
             instance,
             backend,
-            ended_ports: restored.ended_ports,
-            end_of_data_sent: restored.end_of_data_sent,
+            ended_ports: restored.ended.ports,
+            end_of_data_sent: restored.ended.all,
             dead_letter,
         }))
     }

@@ -146,7 +146,10 @@ impl PluginSource for WasmProvider {
         let SinkConnectorSpec::Plugin { plugin, sha256, limits, .. } = &sink.connector else {
             unreachable!("only plugin sinks ask for a plugin")
         };
-        let known = lock(&self.digests).get(&sink.name).cloned().and_then(|digest| self.by_digest(&digest));
+        // A pinned build that is at hand needs no file: a sink that has left the job file may have taken its plugin along. Its
+        // name may be an operator's by now.
+        let pinned = sha256.as_deref().and_then(|digest| self.by_digest(digest));
+        let known = pinned.or_else(|| self.of_node(&sink.name)).filter(|plugin| plugin.kind() == PluginKind::Sink);
         match known {
             Some(plugin) => Ok(plugin),
             None => self

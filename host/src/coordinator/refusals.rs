@@ -25,8 +25,8 @@ fn repeated(repeats: &Repeats) -> String {
     repeats.iter().map(sink).collect::<Vec<_>>().join("; ")
 }
 
-/// What is said of a refusal. `storage`: where the log lies.
-pub fn outcome(job: &str, storage: &str, refusal: Refusal) -> JobOutcome {
+/// What is said of a refusal. `storage`: where the log lies; `older`: the newest checkpoint that can be restored.
+pub fn outcome(job: &str, storage: &str, refusal: Refusal, older: Option<CheckpointId>) -> JobOutcome {
     let problem = match refusal {
         Refusal::ForeignLog { slot, job: theirs } => Problem::new(
             storage,
@@ -53,16 +53,14 @@ pub fn outcome(job: &str, storage: &str, refusal: Refusal) -> JobOutcome {
                 "say --allow-duplicates if that is what you want; what is committed stays",
             )
         }
-        Refusal::NewestUnreadable { slot, reason, available } => {
+        Refusal::NewestUnreadable { slot, reason, available: _ } => {
             return JobOutcome::CannotRestore {
                 checkpoint: None,
                 why: format!(
                     "entry {slot} of the job's log may be the newest checkpoint and can't be read: {reason}. Restore that file \
-                     from a backup; or go on without it by --from ID --allow-duplicates, with one of: {}. Nothing would be lost \
-                     then, but committed output may be written again",
-                    listed(&available)
+                     from a backup, or go on without it: nothing would be lost then, but committed output may be written again"
                 ),
-                older: available.into_iter().max(),
+                older,
             };
         }
     };
@@ -85,7 +83,7 @@ mod tests {
 
     #[track_caller]
     fn check(refusal: Refusal, said: &[&str]) {
-        let text = match outcome("flights", "/data/checkpoints", refusal) {
+        let text = match outcome("flights", "/data/checkpoints", refusal, None) {
             JobOutcome::Refused { problems } => problems[0].to_string(),
             JobOutcome::CannotRestore { why, .. } => why,
             other => panic!("{other:?}"),
@@ -113,7 +111,7 @@ mod tests {
         );
         check(
             Refusal::NewestUnreadable { slot: Slot(3), reason: "torn".to_owned(), available },
-            &["torn", "backup", "--from ID --allow-duplicates, with one of: 1-1, 1-2", "written again"],
+            &["entry 3", "torn", "backup", "written again"],
         );
     }
 }

@@ -2,10 +2,13 @@
 
 use super::attempt::{AttemptEnd, AttemptRun, AttemptSetup, Event};
 use super::commits::SinkCommits;
-use super::deploy::{Attempt, Deployment, JobParts, Restored, deploy, source_subtasks};
+use super::deploy::{Attempt, JobParts, Restored, deploy, source_subtasks};
+use super::ending::{by_place, close_commits, join, leave, retire};
 use super::keeper::LogKeeper;
-use super::recovery::{OutsideRecovery, RecoveryError, fetch_state, restorable_before, splits_of};
+use super::outside::{OutsideRecovery, RecoveryError};
+use super::recovery::{differing_splits, fetch_state, first_restorable, splits_of};
 use super::refusals;
+use super::targets::Finding;
 use super::{compat, prepare};
 use crate::clock;
 use crate::connectors::{CommitterContext, Remedy, SplitState};
@@ -23,7 +26,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_protocol::coordinator::{CheckpointCoordinator, CompletedCheckpoint, CoordinatorConfig};
 use weir_protocol::log::claimant::ClaimRequest;
 use weir_protocol::log::{ClaimFacts, LogView, Start};
-use weir_protocol::recovery::{Ask, Purpose, RecoveryPlan, StartPoint};
+use weir_protocol::recovery::{Ask, Purpose, RecoveryPlan, Refusal, StartPoint};
 use weir_protocol::restart::{RestartEffect, RestartEvent, RestartPolicy, RestartStrategy};
 use weir_protocol::{CheckpointId, Generation, Lineage};
 
@@ -51,9 +54,6 @@ pub struct JobRun {
     enumerated: Option<Vec<Vec<SplitState>>>,
     connectors: prepare::SinkFactory,
 }
-
-/// How long a stop without a final checkpoint waits for its subtasks.
-const LEAVE_AFTER: Duration = Duration::from_millis(500);
 
 /// What came of one attempt.
 enum Step {
@@ -126,7 +126,8 @@ impl JobRun {
     async fn check_before_claim(&mut self) -> Result<(), Early> {
         let entries =
             self.log.read_entries().await.map_err(|error| Box::new(refused("checkpoint storage", error.to_string(), "")))?;
-        let first_start = entries.is_empty();
+        let view = LogView::new(entries);
+        let (first_start, next_generation) = (view.entries().is_empty(), view.next_generation());
         if first_start || self.mode == StartMode::Fresh {
             self.splits(None).map_err(|failure| Box::new(refused(&failure.place, failure.message, "")))?;
         }
@@ -134,11 +135,11 @@ impl JobRun {
             let place = format!("sink {}", spec.name);
             sink.prepare_target().map_err(|error| Box::new(refused(&place, error.message, "")))?;
             let has_output = sink.has_output().map_err(|error| Box::new(refused(&place, error.message, "")))?;
-            if !first_start || !has_output {
+            if !has_output {
                 continue;
             }
             let target = sink.target().map_or(String::new(), |target| target.display().to_string());
-            if !self.options.allow_duplicates {
+            if first_start && !self.options.allow_duplicates {
                 return Err(Box::new(refused(
                     &place,
                     format!(
@@ -148,14 +149,23 @@ impl JobRun {
                 )));
             }
             let newest = sink.newest_generation().map_err(|error| Box::new(refused(&place, error.message, "")))?;
+            if newest < next_generation {
+                continue;
+            }
             self.above = self.above.max(newest);
+            if !first_start {
+                (self.listener)(JobEvent::Notice(format!(
+                    "sink {}: {target} holds output that this job has not written; its own files begin with generation {} there",
+                    spec.name,
+                    u64::from(newest.0) + 1
+                )));
+            }
             if newest == Generation(u32::MAX) {
                 let what =
                     format!("{target} holds output of generation {newest}, the highest there is: no name is left beside it");
                 return Err(Box::new(refused(&place, what, "move that output away")));
             }
         }
-        let view = LogView::new(entries);
         if let StartMode::From(id) = self.mode {
             if view.find(id).is_some() {
                 let manifest = self.manifest(id).await?;
@@ -238,7 +248,12 @@ impl JobRun {
                 return Ok(Step::Done(JobOutcome::AlreadyFinished { checkpoint }));
             }
             Err(ClaimError::Refused(refusal)) => {
-                return Ok(Step::Done(refusals::outcome(&self.parts.graph.name, self.store.place(), refusal)));
+                // To be able to read its manifest is not enough: what the user is told to type must work.
+                let older = match &refusal {
+                    Refusal::NewestUnreadable { .. } => self.restorable(None).await,
+                    Refusal::ForeignLog { .. } | Refusal::NoSuchCheckpoint { .. } | Refusal::WouldRepeat { .. } => None,
+                };
+                return Ok(Step::Done(refusals::outcome(&self.parts.graph.name, self.store.place(), refusal, older)));
             }
             Err(ClaimError::Storage(message)) => {
                 let place = "checkpoint storage".into();
@@ -337,6 +352,16 @@ impl JobRun {
         }
     }
 
+    /// Every manifest of the log that can be read, newest first.
+    async fn kept_manifests(&self) -> Vec<Manifest> {
+        let mut kept = Vec::new();
+        for id in self.log.read_entries().await.map_or(Vec::new(), |entries| LogView::new(entries).checkpoint_ids()) {
+            kept.extend(self.log.manifest(id).await.ok());
+        }
+        kept.reverse();
+        kept
+    }
+
     async fn check_fit(&self, manifest: &Manifest) -> Result<Vec<String>, Early> {
         match compat::check(&self.parts, manifest) {
             Ok(notices) => Ok(notices),
@@ -346,16 +371,14 @@ impl JobRun {
 
     /// Exit 4, naming the newest older checkpoint that can be restored.
     async fn cannot_restore(&self, checkpoint: Option<CheckpointId>, why: String) -> JobOutcome {
-        let mut older = Vec::new();
-        if let Ok(entries) = self.log.read_entries().await {
-            for id in LogView::new(entries).checkpoint_ids() {
-                if checkpoint.is_none_or(|checkpoint| id < checkpoint) {
-                    older.extend(self.log.manifest(id).await.ok());
-                }
-            }
-        }
-        let older = restorable_before(&self.store, &self.parts, older).await.and_then(|id| id.parse().ok());
-        JobOutcome::CannotRestore { checkpoint, why, older }
+        JobOutcome::CannotRestore { checkpoint, why, older: self.restorable(checkpoint).await }
+    }
+
+    /// The newest checkpoint, older than `than` if that is given, that fits the job and is whole.
+    async fn restorable(&self, than: Option<CheckpointId>) -> Option<CheckpointId> {
+        let mut older = self.kept_manifests().await;
+        older.retain(|manifest| than.is_none_or(|than| manifest.checkpoint_id().is_ok_and(|id| id < than)));
+        first_restorable(&self.store, &self.parts, older).await.and_then(|id| id.parse().ok())
     }
 
     /// From the claim on: commit, abort, restore, run. `Ok(Err(failure))`: the attempt failed, a restart may help.
@@ -377,7 +400,7 @@ impl JobRun {
             StartPoint::Checkpoint(id) => Some(self.manifest(id).await?),
         };
         if let Some(manifest) = &from {
-            for notice in self.check_fit(manifest).await? {
+            for notice in self.check_fit(manifest).await?.into_iter().chain(differing_splits(&self.parts, manifest)) {
                 (self.listener)(JobEvent::Notice(notice));
             }
         }
@@ -396,15 +419,21 @@ impl JobRun {
         }
         let (events, mut inbox) = unbounded_channel();
         let connectors = self.connectors.clone();
-        let recovery = OutsideRecovery {
+        let kept = self.kept_manifests().await;
+        let finding = Finding {
             parts: &self.parts,
             splits: &splits,
             newest: newest.as_ref(),
+            kept: &kept,
             plan: &plan,
-            origin: self.origin,
             connector_of: &move |spec| connectors(spec),
         };
-        let commits = match recovery.run(&events, &mut inbox, stop).await {
+        let recovery = OutsideRecovery { parts: &self.parts, splits: &splits, plan: &plan, origin: self.origin };
+        let recovered = match finding.targets() {
+            Ok(targets) => recovery.run(targets, &events, &mut inbox, stop).await,
+            Err(error) => Err(error),
+        };
+        let commits = match recovered {
             Ok((commits, notices)) => {
                 notices.into_iter().for_each(|notice| (self.listener)(JobEvent::Notice(notice)));
                 commits
@@ -438,7 +467,9 @@ impl JobRun {
         use crate::store::FinishOutcome;
         match log.finish(checkpoint).await {
             FinishOutcome::Finished => {
+                let (commits, former) = by_place(commits);
                 close_commits(commits, true).await;
+                retire(former).await;
                 Ok(JobOutcome::Finished { checkpoint })
             }
             FinishOutcome::Fenced { by } => {
@@ -581,6 +612,7 @@ impl JobRun {
             // Nobody listens once the attempt has ended.
             let _ = answers.send(Event::Log(answer));
         });
+        let (commits, former) = by_place(commits);
         let keeper = LogKeeper::start(log, self.plugins_in_use(), listener);
         let setup = AttemptSetup {
             parts: Arc::clone(&self.parts),
@@ -590,6 +622,7 @@ impl JobRun {
             store: Arc::clone(&self.store),
             keeper,
             commits,
+            former,
             machine,
             deployment,
             origin: self.origin,
@@ -633,13 +666,14 @@ impl JobRun {
         setup: AttemptSetup,
         start: Option<CheckpointId>,
     ) -> Result<JobOutcome, TaskFailure> {
-        let AttemptSetup { keeper, commits, deployment, last_completed, generation, .. } = setup;
+        let AttemptSetup { keeper, commits, former, deployment, last_completed, generation, .. } = setup;
         match end {
             AttemptEnd::Finished(checkpoint) => {
                 // Subtasks close their plugins and channels by themselves.
                 deployment.controls.iter().for_each(|control| control.send(TaskControl::Finish));
                 join(deployment, false).await?;
                 close_commits(commits, true).await;
+                retire(former).await;
                 let log = keeper.close().await;
                 self.sweep_own_garbage(&log, generation).await;
                 Ok(JobOutcome::Finished { checkpoint })
@@ -647,6 +681,7 @@ impl JobRun {
             AttemptEnd::Suspended(checkpoint) => {
                 join(deployment, true).await?;
                 close_commits(commits, false).await;
+                close_commits(former, false).await;
                 let log = keeper.close().await;
                 self.sweep_own_garbage(&log, generation).await;
                 Ok(JobOutcome::Suspended { checkpoint })
@@ -667,6 +702,7 @@ impl JobRun {
             AttemptEnd::Failed(failure) => {
                 let _ = join(deployment, true).await;
                 close_commits(commits, false).await;
+                close_commits(former, false).await;
                 keeper.close().await;
                 Err(failure)
             }
@@ -698,46 +734,6 @@ fn is_trouble(ended: &Result<Step, Early>) -> bool {
         | JobOutcome::Stopped { .. }
         | JobOutcome::Refused { .. }
         | JobOutcome::Fenced { .. } => false,
-    }
-}
-
-async fn close_commits(commits: Vec<SinkCommits>, finished: bool) {
-    let closed = tokio::task::spawn_blocking(move || {
-        for commit in commits {
-            commit.close(finished);
-        }
-    });
-    closed.await.expect("closing a sink does not panic");
-}
-
-async fn join(deployment: Deployment, cancel: bool) -> Result<(), TaskFailure> {
-    let joined = tokio::task::spawn_blocking(move || if cancel { deployment.cancel_and_join() } else { deployment.join() });
-    let panicked = joined.await.expect("joining does not panic");
-    match panicked.first() {
-        None => Ok(()),
-        Some(place) => Err(TaskFailure {
-            place: place.clone(),
-            message: "this is a bug in Weir: the thread panicked; please report the text above".into(),
-            remedy: Remedy::Restart,
-        }),
-    }
-}
-
-/// Ends every subtask, but does not wait for one that stays in a plugin's call: the user wants to stop now, and the process
-/// ends. What such a thread still does reaches no checkpoint and no commit.
-async fn leave(deployment: Deployment) {
-    let (done, joined) = tokio::sync::oneshot::channel();
-    // Not a blocking task of the runtime, which would wait for it when it is dropped.
-    let thread = std::thread::Builder::new().name("leave".to_owned()).spawn(move || {
-        deployment.cancel_and_join();
-        // Nobody waits any more after `LEAVE_AFTER`.
-        let _ = done.send(());
-    });
-    match thread {
-        Ok(_) => {
-            let _ = tokio::time::timeout(LEAVE_AFTER, joined).await;
-        }
-        Err(error) => tracing::warn!(%error, "subtasks are left as they are"),
     }
 }
 

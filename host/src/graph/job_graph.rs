@@ -64,6 +64,15 @@ impl JobGraph {
         }
     }
 
+    /// An output as `from` names it.
+    pub fn endpoint_name(&self, endpoint: &Endpoint) -> String {
+        match endpoint {
+            Endpoint::Source(index) => self.sources[*index].name.clone(),
+            Endpoint::Operator(index) => self.operators[*index].name.clone(),
+            Endpoint::Side { operator, output } => format!("{}.{output}", self.operators[*operator].name),
+        }
+    }
+
     /// The data folder if the user names none: `.weir/<job name>` beside the job file.
     pub fn default_data_folder(&self) -> PathBuf {
         self.folder.join(".weir").join(&self.name)

@@ -212,8 +212,9 @@ pub struct SubtaskManifest {
     pub base: Vec<FileManifest>,
     /// Files to ingest after it, in this order.
     pub deltas: Vec<FileManifest>,
-    /// Input ports whose end was processed (`on-end` was called): it is not called again.
-    pub ended_ports: Vec<u32>,
+    /// Inputs whose end was processed (`on-end` was called): it is not called again. By what they read, as the job file's
+    /// `from` names it (`"flights"`, `"parse.rejected"`): a port may read something else at the next start.
+    pub ended_inputs: Vec<String>,
     /// True if EndOfData was sent on (`on-end-keys` is done): neither happens again.
     pub end_of_data_sent: bool,
 }

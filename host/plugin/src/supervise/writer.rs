@@ -5,7 +5,7 @@ use super::{BadRecord, BadRecordPolicy, Failure, Retries, Verdict};
 use crate::batch::RecordBatch;
 use crate::error::CallError;
 use crate::load::Plugin;
-use crate::operator::TaskSetup;
+use crate::setup::TaskSetup;
 use crate::sink::SinkWriterInstance;
 use crate::wire::Prepared;
 use std::sync::Arc;

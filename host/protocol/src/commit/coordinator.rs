@@ -247,7 +247,11 @@ impl CommitCoordinator {
         let Phase::Aborting(abortion) = &mut self.phase else { return };
         for step in abortion.on_answer(call, outcomes, now, &self.policy) {
             match step {
-                AbortStep::FoundCommitted(transactions) => effects.push(Effect::FoundCommitted { transactions }),
+                AbortStep::FoundCommitted(transactions) => {
+                    // No checkpoint that a recovery can begin from contains them: nobody will ask again.
+                    effects.push(Effect::FoundCommitted { transactions: transactions.clone() });
+                    effects.push(Effect::Forget { transactions });
+                }
                 AbortStep::Failed(transactions, reason) => {
                     self.phase = Phase::Failed;
                     effects.push(Effect::AbortFailed { transactions, reason });

@@ -189,7 +189,8 @@ pub enum Effect {
         transactions: Vec<TransactionId>,
     },
     /// The two newest completed checkpoints no longer contain these (two, so that nothing is forgotten that one would have to
-    /// commit when the newest can't be read), or the job has finished: what was kept to answer "already committed" may go.
+    /// commit when the newest can't be read), or the job has finished, or an abort found them committed: what was kept to answer
+    /// "already committed" may go.
     Forget {
         /// Which.
         transactions: Vec<TransactionId>,

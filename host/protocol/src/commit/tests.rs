@@ -410,10 +410,10 @@ fn nothing_is_aborted_before_everything_is_committed() {
 }
 
 #[test]
-fn an_abort_is_tried_again_and_what_is_found_committed_is_told() {
+fn an_abort_is_tried_again_and_what_is_found_committed_is_told_and_forgotten() {
     let mut s = Script::new();
     s.recover("", "", "1:0.1 1:0.2 1:0.3", "recovery committed; abort #1 1:0.1 1:0.2 1:0.3");
-    s.aborted(1, "aborted committed retry", "found committed 1:0.2; wake at 1");
+    s.aborted(1, "aborted committed retry", "found committed 1:0.2; forget 1:0.2; wake at 1");
     s.tick(1, "abort #2 1:0.3");
     s.aborted(1, "aborted", "");
     s.aborted(2, "", "wake at 3");

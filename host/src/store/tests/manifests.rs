@@ -128,10 +128,10 @@ prop_compose! {
 prop_compose! {
     fn any_manifest()(
         generation in any::<u32>(), sequence in any::<u32>(), lineage in any::<u128>(), published_ms in any::<u64>(),
-        last in any::<bool>(), base in files(), deltas in files(), ended_ports in prop::collection::vec(any::<u32>(), 0..3),
+        last in any::<bool>(), base in files(), deltas in files(), ended_inputs in prop::collection::vec(texts(), 0..3),
         split in texts(), position in any::<u64>(), number in any::<f64>(), secret in texts(), name in texts(),
     ) -> Manifest {
-        let subtask = SubtaskManifest { base, deltas, ended_ports, end_of_data_sent: last };
+        let subtask = SubtaskManifest { base, deltas, ended_inputs, end_of_data_sent: last };
         let mut manifest = manifest(&format!("{generation}-{sequence}"), &[]);
         manifest.lineage = Lineage(lineage).to_string();
         manifest.published_ms = published_ms;
