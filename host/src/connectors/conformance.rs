@@ -261,7 +261,7 @@ fn abort_prepared(rig: &Rig) -> Outcome {
     aborts(&mut *committer, &id, &[AbortAnswer::Aborted])?;
     aborts(&mut *committer, &id, &[AbortAnswer::Aborted])?;
     lists(&mut *committer, &[])?;
-    answers("status", &committer.status(&[what.clone()]), &["lost"])?;
+    answers("status", &committer.status(std::slice::from_ref(&what)), &["lost"])?;
     answers("commit", &committer.commit(&[what]), &["lost"])?;
     run.sees(&[])
 }

@@ -226,7 +226,7 @@ fn an_abort_removes_the_marker_before_the_staged_file() {
     // A folder in the place of the staged file can't be removed: the abort stops where a crash might.
     fs::remove_file(staging.staged(&what.id)).expect("remove");
     fs::create_dir(staging.staged(&what.id)).expect("create");
-    let answers = committer(folder.path(), 2).abort(&[what.id.clone()]);
+    let answers = committer(folder.path(), 2).abort(std::slice::from_ref(&what.id));
     assert!(matches!(&answers[..], [AbortAnswer::Retryable(why)] if why.contains("cannot remove")), "{answers:?}");
     assert!(!staging.marker(&what.id).exists(), "alone, it would say: committed");
     assert!(staging.staged(&what.id).exists());

@@ -133,10 +133,10 @@ impl Runtime for HostRuntime {
             }
         }
         for spec in &graph.sinks {
-            if let SinkConnectorSpec::Plugin { plugin, sha256, limits, .. } = &spec.connector {
-                if let Err(problem) = self.wasm.load(&spec.name, plugin, sha256.as_deref(), limits, Role::Sink) {
-                    problems.push(Problem { place: format!("sink {}", problem.place), ..problem });
-                }
+            if let SinkConnectorSpec::Plugin { plugin, sha256, limits, .. } = &spec.connector
+                && let Err(problem) = self.wasm.load(&spec.name, plugin, sha256.as_deref(), limits, Role::Sink)
+            {
+                problems.push(Problem { place: format!("sink {}", problem.place), ..problem });
             }
         }
         if problems.is_empty() { Ok(facts) } else { Err(problems) }

@@ -166,14 +166,14 @@ impl JobRun {
                 return Err(Box::new(refused(&place, what, "move that output away")));
             }
         }
-        if let StartMode::From(id) = self.mode {
-            if view.find(id).is_some() {
-                let manifest = self.manifest(id).await?;
-                self.check_fit(&manifest).await?;
-                for file in manifest.files() {
-                    if let Err(error) = self.store.check(file).await {
-                        return Err(Box::new(self.cannot_restore(Some(id), error.to_string()).await));
-                    }
+        if let StartMode::From(id) = self.mode
+            && view.find(id).is_some()
+        {
+            let manifest = self.manifest(id).await?;
+            self.check_fit(&manifest).await?;
+            for file in manifest.files() {
+                if let Err(error) = self.store.check(file).await {
+                    return Err(Box::new(self.cannot_restore(Some(id), error.to_string()).await));
                 }
             }
         }
@@ -412,10 +412,10 @@ impl JobRun {
             Ok(splits) => splits,
             Err(failure) => return Ok(Err(failure)),
         };
-        if let Some(manifest) = &newest {
-            if let Err(why) = self.load_committing_builds(manifest).await {
-                return Err(Box::new(self.cannot_restore(manifest.checkpoint_id().ok(), why).await));
-            }
+        if let Some(manifest) = &newest
+            && let Err(why) = self.load_committing_builds(manifest).await
+        {
+            return Err(Box::new(self.cannot_restore(manifest.checkpoint_id().ok(), why).await));
         }
         let (events, mut inbox) = unbounded_channel();
         let connectors = self.connectors.clone();
@@ -482,10 +482,10 @@ impl JobRun {
     }
 
     fn splits(&mut self, from: Option<&Manifest>) -> Result<Vec<Vec<SplitState>>, TaskFailure> {
-        if from.is_none() {
-            if let Some(splits) = &self.enumerated {
-                return Ok(splits.clone());
-            }
+        if from.is_none()
+            && let Some(splits) = &self.enumerated
+        {
+            return Ok(splits.clone());
         }
         let splits = splits_of(&self.parts, from).map_err(|(place, error)| TaskFailure {
             place,
@@ -546,10 +546,10 @@ impl JobRun {
     /// Working state is only of use to the process that made it.
     fn remove_working_state(&self) {
         let folder = self.options.data.join("state");
-        if let Err(error) = std::fs::remove_dir_all(&folder) {
-            if error.kind() != std::io::ErrorKind::NotFound {
-                tracing::warn!(folder = %folder.display(), %error, "working state could not be removed; it may be deleted by hand");
-            }
+        if let Err(error) = std::fs::remove_dir_all(&folder)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(folder = %folder.display(), %error, "working state could not be removed; it may be deleted by hand");
         }
     }
 

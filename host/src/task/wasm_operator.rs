@@ -64,10 +64,10 @@ impl StreamOperator for WasmOperator {
     }
 
     fn close(&mut self) {
-        if let Some(instance) = self.instance.take() {
-            if let Err(error) = instance.close() {
-                tracing::warn!(%error, "a plugin failed while it was closed; its work is committed all the same");
-            }
+        if let Some(instance) = self.instance.take()
+            && let Err(error) = instance.close()
+        {
+            tracing::warn!(%error, "a plugin failed while it was closed; its work is committed all the same");
         }
     }
 }

@@ -66,7 +66,8 @@ async fn a_cleared_temporary_makes_its_owner_fail() {
             |file| file.write_all(b"mine"),
             |temporary, ()| {
                 assert_eq!(runtime.block_on(store.clear_temporaries()), Ok(1));
-                let theirs = through_temporary(
+
+                through_temporary(
                     &root,
                     |file| file.write_all(b"theirs"),
                     |_, ()| {
@@ -75,8 +76,7 @@ async fn a_cleared_temporary_makes_its_owner_fail() {
                         assert_eq!(failed.kind(), ErrorKind::NotFound);
                         Ok(())
                     },
-                );
-                theirs
+                )
             },
         )
     });
