@@ -1,6 +1,7 @@
 //! Workloads that benches share: whole jobs in this process, with operators as Wasm plugins or as the same code natively;
 //! and the peers that they are compared with.
 
+pub mod flink;
 pub mod native;
 pub mod timely;
 
