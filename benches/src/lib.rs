@@ -1,6 +1,9 @@
-//! Workloads that benches share: whole jobs in this process, with operators as Wasm plugins or as the same code natively.
+//! Workloads that benches share: whole jobs in this process, with operators as Wasm plugins or as the same code natively;
+//! and the peers that they are compared with.
 
+pub mod flink;
 pub mod native;
+pub mod timely;
 
 /// As the `weir` binary has it.
 #[global_allocator]
@@ -128,6 +131,15 @@ impl Cost {
     pub fn cpu_per_million(&self) -> f64 {
         self.cpu.as_secs_f64() / (self.records as f64 / 1e6)
     }
+}
+
+/// When to look at a peer, whose source has no end.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// Left out before: maps grow to their size, a JVM compiles.
+    pub warm: Duration,
+    /// The span that is measured.
+    pub length: Duration,
 }
 
 /// An endless job in this process. Its cost is taken between two of its own figures, so that start-up and end do not count.
