@@ -3,13 +3,13 @@
 //! A call on the record path is a few passes over its keys, so that the latencies of memory overlap: slots, cells, compare;
 //! what is not cached is read from the store in one batch. Writes only mark cells; the freeze carries them to the store.
 
-use super::cell::{CellPool, Kind};
+use super::cache::{CellCache, PASS_KEYS};
+use super::cell::Kind;
 use super::copies::key_prefix;
 use super::freeze::FrozenSets;
 use super::lineup::{BEFORE, Folders, Lineup};
 use super::rocks::{self, LinkedFile, RocksStore, SharedResources};
 use super::scan::ScanOverlay;
-use super::table::{SlotTable, tag};
 use super::writer::StoreWriter;
 use super::{CheckpointedBackend, RestoredState, SnapshotDone, files, state_error};
 use std::path::PathBuf;
@@ -21,12 +21,8 @@ use weir_protocol::freeze::{Cause, FreezePolicy, FreezeQueue, SetId, SnapshotLis
 
 /// Cells that one call of `sweep` copies: about 0.1 ms.
 const SWEEP_CELLS: usize = 2048;
-/// Keys of one pass: their slots and cells stay in the nearest caches until the last pass.
-const PASS_KEYS: usize = 1024;
 /// Cells that the clock looks at before a call below the memory limit: about 0.1 ms.
 const EVICT_STEPS: usize = 16 * PASS_KEYS;
-/// No cell: a key that is not cached.
-const NONE: u32 = u32::MAX;
 
 /// A new base when the deltas are twice as large as the base: a restore reads at most three times the state, and bases add
 /// at most half to what deltas upload. Below 64 MiB only the number of files counts.
@@ -35,8 +31,7 @@ const POLICY: FreezePolicy =
 
 /// See the module.
 pub struct RocksBackend {
-    pool: CellPool,
-    table: SlotTable,
+    cache: CellCache,
     sets: FrozenSets,
     /// Where the clock's hand stands.
     hand: u32,
@@ -72,7 +67,6 @@ struct Located {
 /// Memory of the passes, kept from call to call.
 #[derive(Default)]
 struct Scratch {
-    found: Vec<u32>,
     misses: Vec<u32>,
     keys: Vec<u8>,
     ends: Vec<usize>,
@@ -117,8 +111,7 @@ impl RocksBackend {
         let budget =
             Budget { cache: budget_bytes, high_water: budget_bytes / 2, limit: budget_bytes.saturating_add(budget_bytes / 4) };
         Ok(RocksBackend {
-            pool: CellPool::new(),
-            table: SlotTable::new(),
+            cache: CellCache::new(),
             sets: FrozenSets::new(),
             hand: 0,
             knows_all: is_new,
@@ -179,12 +172,12 @@ impl RocksBackend {
         out: &mut Cells,
     ) -> Result<(), StateError> {
         let begin = ids.len();
-        self.find(state, keys, range.clone(), ids);
-        if !self.scratch.misses.is_empty() {
+        self.cache.find_all(state, keys, range.clone(), ids);
+        if !self.cache.misses().is_empty() {
             self.load(state, keys, range.start, &mut ids[begin..])?;
         }
         for &id in &ids[begin..] {
-            match self.pool.value(id) {
+            match self.cache.pool.value(id) {
                 Some(value) => out.push_put(value),
                 None => out.push_none(),
             }
@@ -192,46 +185,17 @@ impl RocksBackend {
         Ok(())
     }
 
-    /// Appends the cached cell of each key, or [`NONE`]; `scratch.misses` says which (from 0 in the range).
-    fn find(&mut self, state: StateId, keys: Keys<'_>, range: std::ops::Range<usize>, ids: &mut Vec<u32>) {
-        let RocksBackend { pool, table, scratch, .. } = self;
-        // Pass 1: slots.
-        for &hash in &keys.hashes[range.clone()] {
-            table.prefetch(tag(hash, state));
-        }
-        // Pass 2: the likely cells.
-        scratch.found.clear();
-        scratch.misses.clear();
-        for &hash in &keys.hashes[range.clone()] {
-            let id = table.first(tag(hash, state)).unwrap_or(NONE);
-            if id != NONE {
-                pool.prefetch(id);
-            }
-            scratch.found.push(id);
-        }
-        // Pass 3: is it the key? If not, another cell of the same tag may be.
-        for (at, i) in range.enumerate() {
-            let (mut id, key) = (scratch.found[at], keys.key(i));
-            if id != NONE && !pool.is(id, state, key) {
-                id = table.find(tag(keys.hashes[i], state), |id| pool.is(id, state, key)).unwrap_or(NONE);
-            }
-            match id {
-                NONE => scratch.misses.push(at as u32),
-                id => pool.get_mut(id).referenced = true,
-            }
-            ids.push(id);
-        }
-    }
-
     /// Reads the missing keys from the store in one batch, and caches what it says, absence too.
     fn load(&mut self, state: StateId, keys: Keys<'_>, start: usize, ids: &mut [u32]) -> Result<(), StateError> {
         if self.knows_all {
             return self.add_absent(state, keys, start, ids);
         }
-        let RocksBackend { pool, table, scratch, store, .. } = self;
+        let RocksBackend { cache, scratch, store, .. } = self;
         scratch.keys.clear();
         scratch.ends.clear();
         scratch.ends.push(0);
+        scratch.misses.clear();
+        scratch.misses.extend_from_slice(cache.misses());
         for &at in &scratch.misses {
             let i = start + at as usize;
             scratch.keys.extend_from_slice(&key_prefix(key_group(keys.hashes[i]), state));
@@ -241,13 +205,15 @@ impl RocksBackend {
         let store_keys = scratch.ends.windows(2).map(|ends| &scratch.keys[ends[0]..ends[1]]);
         store.read(store_keys, |miss, value| {
             let at = scratch.misses[miss] as usize;
-            ids[at] = cached_or_inserted(pool, table, state, keys.key(start + at), keys.hashes[start + at], value);
+            ids[at] = cache.find_or_insert(state, keys.key(start + at), keys.hashes[start + at], value);
         })
     }
 
     /// Caches the absence of the missing keys, without asking the store (B1).
     fn add_absent(&mut self, state: StateId, keys: Keys<'_>, start: usize, ids: &mut [u32]) -> Result<(), StateError> {
-        let RocksBackend { pool, table, scratch, store, .. } = self;
+        let RocksBackend { cache, scratch, store, .. } = self;
+        scratch.misses.clear();
+        scratch.misses.extend_from_slice(cache.misses());
         for &at in &scratch.misses {
             let at = at as usize;
             let (key, hash) = (keys.key(start + at), keys.hashes[start + at]);
@@ -255,7 +221,7 @@ impl RocksBackend {
                 let store_key = [&key_prefix(key_group(hash), state)[..], key].concat();
                 store.read(std::iter::once(&store_key[..]), |_, value| assert_eq!(value, None, "B1: the store knows more"))?;
             }
-            ids[at] = cached_or_inserted(pool, table, state, key, hash, None);
+            ids[at] = cache.find_or_insert(state, key, hash, None);
         }
         Ok(())
     }
@@ -263,14 +229,14 @@ impl RocksBackend {
     /// Sets or deletes one cell's value.
     #[inline(always)]
     fn write(&mut self, id: u32, value: Option<&[u8]>) {
-        if !self.sets.is_dirty(self.pool.get(id).written) {
+        if !self.sets.is_dirty(self.cache.pool.get(id).written) {
             // What did not change is not written again: a delta holds changes only.
-            if self.pool.holds(id, value) {
+            if self.cache.pool.holds(id, value) {
                 return;
             }
-            self.sets.first_write(&mut self.pool, id);
+            self.sets.first_write(&mut self.cache.pool, id);
         }
-        self.pool.set_value(id, value);
+        self.cache.pool.set_value(id, value);
     }
 
     /// Writes the cells of one state.
@@ -287,16 +253,14 @@ impl RocksBackend {
 
     /// Writes a key that may not be cached, without reading the store.
     fn write_blind(&mut self, state: StateId, key: &[u8], hash: u64, value: Option<&[u8]>) {
-        let tag = tag(hash, state);
-        match self.table.find(tag, |id| self.pool.is(id, state, key)) {
+        match self.cache.find(state, key, hash) {
             Some(id) => {
-                self.pool.get_mut(id).referenced = true;
+                self.cache.pool.get_mut(id).referenced = true;
                 self.write(id, value);
             }
             None => {
-                let id = self.pool.insert(key_group(hash), state, key, value);
-                self.table.insert(tag, id);
-                self.sets.first_write(&mut self.pool, id);
+                let id = self.cache.insert(state, key, hash, value);
+                self.sets.first_write(&mut self.cache.pool, id);
             }
         }
     }
@@ -329,14 +293,14 @@ impl RocksBackend {
     }
 
     fn memory(&self) -> usize {
-        self.pool.bytes() + self.table.bytes() + self.sets.bytes() + self.writer.bytes() + self.overlay.bytes()
+        self.cache.bytes() + self.sets.bytes() + self.writer.bytes() + self.overlay.bytes()
     }
 
     /// Bytes of the cells written since the last freeze, taking each for an average one.
     fn dirty_bytes(&self) -> usize {
-        match self.pool.live() {
+        match self.cache.pool.live() {
             0 => 0,
-            live => (self.pool.bytes() as u128 * self.sets.dirty() as u128 / live as u128) as usize,
+            live => (self.cache.pool.bytes() as u128 * self.sets.dirty() as u128 / live as u128) as usize,
         }
     }
 
@@ -370,7 +334,7 @@ impl RocksBackend {
     /// Copies the rest of every set up to this one.
     fn finish_copies(&mut self, set: SetId) {
         while self.sets.oldest().is_some_and(|oldest| u64::from(oldest) <= set.0) {
-            self.sets.sweep(&mut self.pool, usize::MAX);
+            self.sets.sweep(&mut self.cache.pool, usize::MAX);
             self.hand_over();
         }
     }
@@ -389,13 +353,13 @@ impl RocksBackend {
     /// Evicts clean cells until memory is within the budget, all are pinned, or so many were looked at: a clock with a second
     /// chance.
     fn evict(&mut self, steps: usize) {
-        let mut clean = self.pool.live() - self.sets.pinned();
+        let mut clean = self.cache.pool.live() - self.sets.pinned();
         // Two rounds: the first one may only take the second chances away.
-        let mut steps = steps.min(self.pool.id_bound() as usize * 2);
+        let mut steps = steps.min(self.cache.pool.id_bound() as usize * 2);
         while clean > 0 && steps > 0 && self.memory() > self.budget.cache {
             steps -= 1;
-            self.hand = if self.hand + 1 < self.pool.id_bound() { self.hand + 1 } else { 0 };
-            let cell = self.pool.get_mut(self.hand);
+            self.hand = if self.hand + 1 < self.cache.pool.id_bound() { self.hand + 1 } else { 0 };
+            let cell = self.cache.pool.get_mut(self.hand);
             if cell.kind == Kind::Free || !self.sets.is_clean(cell.written) {
                 continue;
             }
@@ -408,29 +372,9 @@ impl RocksBackend {
     }
 
     fn remove(&mut self, id: u32) {
-        self.knows_all &= self.pool.get(id).kind == Kind::Absent;
-        let hash = weir_plugin::state::key_hash(self.pool.key(id));
-        self.table.remove(tag(hash, self.pool.get(id).state), id);
-        self.pool.remove(id);
+        self.knows_all &= self.cache.pool.get(id).kind == Kind::Absent;
+        self.cache.remove(id);
     }
-}
-
-/// The cell of a key that was not cached when its batch was looked up, now made with what the store says.
-fn cached_or_inserted(
-    pool: &mut CellPool,
-    table: &mut SlotTable,
-    state: StateId,
-    key: &[u8],
-    hash: u64,
-    value: Option<&[u8]>,
-) -> u32 {
-    // A key that stands twice in one call was cached a moment ago.
-    let cached = table.find(tag(hash, state), |id| pool.is(id, state, key));
-    cached.unwrap_or_else(|| {
-        let id = pool.insert(key_group(hash), state, key, value);
-        table.insert(tag(hash, state), id);
-        id
-    })
 }
 
 impl KeyedStateBackend for RocksBackend {
@@ -496,7 +440,7 @@ impl KeyedStateBackend for RocksBackend {
         let ingested = self.writer.ingested()?;
         self.sets.unpin(ingested);
         if !self.overlay.covers(states, after) {
-            self.overlay = ScanOverlay::of(&self.pool, &self.sets, states);
+            self.overlay = ScanOverlay::of(&self.cache.pool, &self.sets, states);
         }
         let page = self.overlay.page(&self.store, states, after, limit)?;
         if page.len() < limit {
@@ -514,7 +458,7 @@ impl CheckpointedBackend for RocksBackend {
 
     fn sweep(&mut self) -> Result<bool, StateError> {
         self.make_room()?;
-        self.sets.sweep(&mut self.pool, SWEEP_CELLS);
+        self.sets.sweep(&mut self.cache.pool, SWEEP_CELLS);
         self.hand_over();
         Ok(self.sets.oldest().is_some())
     }

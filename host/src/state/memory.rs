@@ -1,14 +1,15 @@
-//! Everything in memory, every snapshot whole: the oracle of the other backend, and enough for small state.
+//! Everything in memory, every snapshot whole: the fastest for state that fits, and no store to tune.
 //!
 //! Snapshot file, little-endian: `WEIRMEM1` · u64 rows · rows · u128 XXH3 of all before. A row is
 //! u32 key length · store key · u32 value length · value; the store key is that of the other backend, and rows ascend by it.
 //! A freeze copies everything (its synchronous part grows with the state); a thread sorts the copy and writes the file.
 
+use super::cache::{CellCache, NONE, PASS_KEYS};
+use super::cell::Kind;
 use super::copies::{Copies, split_key};
 use super::{CheckpointedBackend, LocalSnapshot, RestoredState, SnapshotDone, SnapshotFile, files, state_error};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
@@ -17,19 +18,18 @@ use std::thread::JoinHandle;
 use weir_plugin::batch::{CellOp, Cells};
 use weir_plugin::state::{KeyedStateBackend, Keys, StateError, StateId, key_group, key_hash};
 use weir_protocol::CheckpointId;
-use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
+use xxhash_rust::xxh3::Xxh3;
 
 const MAGIC: &[u8; 8] = b"WEIRMEM1";
 /// Bytes of the checksum at the end.
 const CHECKSUM: usize = 16;
 
-type Values = HashMap<Box<[u8]>, Box<[u8]>, BuildHasherDefault<KeyHasher>>;
-
 /// See the module.
 pub struct MemoryBackend {
-    states: BTreeMap<StateId, Values>,
-    /// Bytes of keys and values.
-    bytes: usize,
+    /// A cell for every key with a value, and for no other.
+    cells: CellCache,
+    /// States and cells of the last `prefetch`, state by state, as long as nothing was written since.
+    located: (Vec<StateId>, Vec<u32>),
     scan: Scan,
     folder: PathBuf,
     prefix: String,
@@ -38,24 +38,6 @@ pub struct MemoryBackend {
     /// Local files, by the checkpoint that they belong to.
     files: BTreeMap<CheckpointId, PathBuf>,
     writer: Writer,
-}
-
-/// Hashes a key as a whole.
-#[derive(Default)]
-struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = xxh3_64_with_seed(bytes, self.0);
-    }
-
-    fn write_usize(&mut self, _length: usize) {
-        // The length prefix of a slice: there is only one slice, and its hash depends on its length.
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 /// A scan under way: its keys in order, as they were when it began.
@@ -72,8 +54,8 @@ impl MemoryBackend {
     pub fn open(folder: PathBuf, name_prefix: String, restore: RestoredState) -> Result<Self, StateError> {
         files::fresh_folder(&folder)?;
         let mut backend = MemoryBackend {
-            states: BTreeMap::new(),
-            bytes: 0,
+            cells: CellCache::new(),
+            located: Default::default(),
             scan: Scan::default(),
             folder,
             prefix: name_prefix,
@@ -88,54 +70,57 @@ impl MemoryBackend {
         Ok(backend)
     }
 
-    fn get(&self, state: StateId, key: &[u8]) -> Option<&[u8]> {
-        self.states.get(&state)?.get(key).map(|value| &value[..])
+    /// Sets or deletes one value. `id`: its cell, or [`NONE`] if there is none.
+    #[inline(always)]
+    fn set(&mut self, id: u32, state: StateId, key: &[u8], hash: u64, value: Option<&[u8]>) {
+        match (id, value) {
+            (NONE, None) => {}
+            // A key that stands twice in one call was made a moment ago.
+            (NONE, Some(value)) => match self.cells.find(state, key, hash) {
+                Some(id) => self.cells.pool.set_value(id, Some(value)),
+                None => {
+                    self.cells.insert(state, key, hash, Some(value));
+                }
+            },
+            (id, Some(value)) => self.cells.pool.set_value(id, Some(value)),
+            (id, None) => self.cells.remove(id),
+        }
     }
 
-    fn set(&mut self, state: StateId, key: &[u8], value: Option<&[u8]>) {
-        let values = self.states.entry(state).or_default();
-        let old = match value {
-            Some(value) => {
-                self.bytes += key.len() + value.len();
-                match values.get_mut(key) {
-                    Some(old) => Some(std::mem::replace(old, value.into())),
-                    None => values.insert(key.into(), value.into()),
+    fn read_all(&mut self, state: StateId, keys: Keys<'_>, ids: &mut Vec<u32>, out: &mut Cells) {
+        out.clear();
+        for from in (0..keys.len()).step_by(PASS_KEYS) {
+            let begin = ids.len();
+            self.cells.find_all(state, keys, from..keys.len().min(from + PASS_KEYS), ids);
+            for &id in &ids[begin..] {
+                match id {
+                    NONE => out.push_none(),
+                    id => out.push_put(self.cells.pool.value(id).expect("a cell that is kept has a value")),
                 }
             }
-            None => values.remove(key),
-        };
-        if let Some(old) = old {
-            self.bytes -= key.len() + old.len();
         }
     }
 
-    fn read_all(&self, state: StateId, keys: Keys<'_>, out: &mut Cells) {
-        out.clear();
-        for i in 0..keys.len() {
-            match self.get(state, keys.key(i)) {
-                Some(value) => out.push_put(value),
-                None => out.push_none(),
-            }
-        }
-    }
-
-    fn write_all(&mut self, state: StateId, keys: Keys<'_>, cells: &Cells) {
-        assert_eq!(keys.len(), cells.len(), "one cell for each key");
-        for i in 0..keys.len() {
+    fn write_all(&mut self, state: StateId, keys: Keys<'_>, ids: &[u32], cells: &Cells) {
+        for (i, &id) in ids.iter().enumerate() {
             match cells.op(i) {
                 CellOp::None => {}
-                CellOp::Put => self.set(state, keys.key(i), Some(cells.value(i))),
-                CellOp::Delete => self.set(state, keys.key(i), None),
+                CellOp::Put => self.set(id, state, keys.key(i), keys.hashes[i], Some(cells.value(i))),
+                CellOp::Delete => self.set(id, state, keys.key(i), keys.hashes[i], None),
             }
         }
+    }
+
+    /// Ids of all cells.
+    fn ids(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.cells.pool.id_bound()).filter(|&id| self.cells.pool.get(id).kind != Kind::Free)
     }
 
     fn copy(&self) -> Copies {
-        let mut copies = Copies::default();
-        for (&state, values) in &self.states {
-            for (key, value) in values {
-                copies.push(key_group(key_hash(key)), state, key, Some(value));
-            }
+        let (mut copies, pool) = (Copies::default(), &self.cells.pool);
+        for id in self.ids() {
+            let cell = pool.get(id);
+            copies.push(cell.group, cell.state, pool.key(id), pool.value(id));
         }
         copies
     }
@@ -154,16 +139,17 @@ impl MemoryBackend {
         for _ in 0..count {
             let (store_key, value) = take_row(&mut rest).ok_or_else(|| corrupt("a row is cut"))?;
             let (_, state, key) = split_key(store_key).ok_or_else(|| corrupt("a key is too short"))?;
-            self.set(state, key, Some(value));
+            let hash = key_hash(key);
+            let id = self.cells.find(state, key, hash).unwrap_or(NONE);
+            self.set(id, state, key, hash, Some(value));
         }
         if rest.is_empty() { Ok(()) } else { Err(corrupt("there are bytes after its rows")) }
     }
 
     fn begin_scan(&mut self, states: &[StateId]) {
-        let mut keys = Vec::new();
-        for values in states.iter().filter_map(|state| self.states.get(state)) {
-            keys.extend(values.keys().map(|key| (key_group(key_hash(key)), key.to_vec())));
-        }
+        let pool = &self.cells.pool;
+        let wanted = self.ids().filter(|&id| states.contains(&pool.get(id).state));
+        let mut keys: Vec<_> = wanted.map(|id| (pool.get(id).group, pool.key(id).to_vec())).collect();
         keys.sort_unstable();
         keys.dedup();
         self.scan = Scan { states: states.to_vec(), keys, next: 0 };
@@ -190,9 +176,14 @@ fn take_row<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
 impl KeyedStateBackend for MemoryBackend {
     fn prefetch(&mut self, keys: Keys<'_>, states: &[StateId], out: &mut Vec<Cells>) -> Result<(), StateError> {
         out.resize_with(states.len(), Cells::new);
+        let (mut located, mut ids) = std::mem::take(&mut self.located);
+        ids.clear();
         for (&state, out) in states.iter().zip(out) {
-            self.read_all(state, keys, out);
+            self.read_all(state, keys, &mut ids, out);
         }
+        located.clear();
+        located.extend_from_slice(states);
+        self.located = (located, ids);
         Ok(())
     }
 
@@ -201,19 +192,41 @@ impl KeyedStateBackend for MemoryBackend {
             return Ok(());
         }
         assert_eq!(states.len(), updates.len(), "one column of updates for each state");
-        for (&state, updates) in states.iter().zip(updates) {
-            self.write_all(state, keys, updates);
+        let (located, mut ids) = std::mem::take(&mut self.located);
+        if located != states || ids.len() != states.len() * keys.len() {
+            ids.clear();
+            for &state in states {
+                self.cells.find_all(state, keys, 0..keys.len(), &mut ids);
+            }
         }
+        for ((&state, ids), updates) in states.iter().zip(ids.chunks_exact(keys.len().max(1))).zip(updates) {
+            assert_eq!(keys.len(), updates.len(), "one update for each key");
+            self.write_all(state, keys, ids, updates);
+        }
+        // A cell that was deleted may be another key's by the next call.
+        ids.clear();
+        self.located = (located, ids);
         Ok(())
     }
 
     fn get_many(&mut self, state: StateId, keys: Keys<'_>, out: &mut Cells) -> Result<(), StateError> {
-        self.read_all(state, keys, out);
+        let mut ids = Vec::with_capacity(keys.len());
+        self.read_all(state, keys, &mut ids, out);
         Ok(())
     }
 
     fn put_many(&mut self, state: StateId, keys: Keys<'_>, cells: &Cells) -> Result<(), StateError> {
-        self.write_all(state, keys, cells);
+        assert_eq!(keys.len(), cells.len(), "one cell for each key");
+        self.located.1.clear();
+        // One by one: a key may stand twice.
+        for i in 0..keys.len() {
+            let id = self.cells.find(state, keys.key(i), keys.hashes[i]).unwrap_or(NONE);
+            match cells.op(i) {
+                CellOp::None => {}
+                CellOp::Put => self.set(id, state, keys.key(i), keys.hashes[i], Some(cells.value(i))),
+                CellOp::Delete => self.set(id, state, keys.key(i), keys.hashes[i], None),
+            }
+        }
         Ok(())
     }
 
@@ -263,8 +276,7 @@ impl CheckpointedBackend for MemoryBackend {
     }
 
     fn memory_bytes(&self) -> usize {
-        let entries: usize = self.states.values().map(HashMap::capacity).sum();
-        self.bytes + entries * (size_of::<(Box<[u8]>, Box<[u8]>)>() + 1)
+        self.cells.bytes()
     }
 }
 

@@ -3,6 +3,7 @@
 //! `docs/state.md` tells the layout, the rules of the freeze, the snapshot format and the restore.
 
 mod backend;
+mod cache;
 mod cell;
 mod copies;
 mod files;
@@ -79,7 +80,7 @@ pub trait CheckpointedBackend: KeyedStateBackend {
 pub enum BackendKind {
     /// RocksDB below a write-back cache: state may be larger than memory, snapshots are incremental.
     Rocks,
-    /// Everything in memory, every snapshot whole: for tests and small state.
+    /// Everything in memory, every snapshot whole: for state that fits.
     Memory,
 }
 
