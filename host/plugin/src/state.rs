@@ -116,9 +116,11 @@ pub struct KeyGrouping {
     pub hashes: Vec<u64>,
     /// u32 little-endian × count: index of each record's key among the distinct keys.
     pub key_of: Vec<u8>,
-    /// Open addressing: (hash, distinct index, stamp); an entry of another stamp is empty.
-    slots: Vec<(u64, u32, u32)>,
-    stamp: u32,
+    /// Open addressing: `first` plus the index of a distinct key. What is below `first` is of an earlier batch, and empty now.
+    slots: Vec<u32>,
+    first: u32,
+    /// `first` of the next batch: above all that is in the slots.
+    next_first: u32,
 }
 
 impl KeyGrouping {
@@ -134,12 +136,14 @@ impl KeyGrouping {
         self.hashes.clear();
         self.key_of.clear();
         self.key_of.reserve(n * 4);
+        self.spans.reserve(n);
+        self.hashes.reserve(n);
         let wanted = (n * 2).next_power_of_two().max(64);
-        if self.slots.len() < wanted || self.stamp == u32::MAX {
-            self.slots = vec![(0, 0, 0); wanted.max(self.slots.len())];
-            self.stamp = 0;
+        self.first = self.next_first;
+        if self.slots.len() < wanted || u32::MAX - self.first <= n as u32 {
+            self.slots = vec![0; wanted.max(self.slots.len())];
+            self.first = 1;
         }
-        self.stamp += 1;
         let mask = self.slots.len() - 1;
         for i in 0..n {
             let span = batch.key_span(i);
@@ -147,23 +151,27 @@ impl KeyGrouping {
             let hash = key_hash(key);
             let mut at = hash as usize & mask;
             let distinct = loop {
-                let slot = &mut self.slots[at];
-                if slot.2 != self.stamp {
-                    *slot = (hash, self.spans.len() as u32, self.stamp);
+                let Some(distinct) = self.slots[at].checked_sub(self.first) else {
+                    let distinct = self.spans.len() as u32;
+                    self.slots[at] = self.first + distinct;
                     self.spans.push(span);
                     self.hashes.push(hash);
-                    break self.spans.len() as u32 - 1;
-                }
-                if slot.0 == hash {
-                    let (start, end) = self.spans[slot.1 as usize];
-                    if &batch.data()[start as usize..end as usize] == key {
-                        break slot.1;
-                    }
+                    break distinct;
+                };
+                if self.is(distinct, hash, batch, key) {
+                    break distinct;
                 }
                 at = (at + 1) & mask;
             };
             self.key_of.extend_from_slice(&distinct.to_le_bytes());
         }
+        self.next_first = self.first + self.spans.len() as u32;
+    }
+
+    #[inline]
+    fn is(&self, distinct: u32, hash: u64, batch: &RecordBatch, key: &[u8]) -> bool {
+        let (start, end) = self.spans[distinct as usize];
+        self.hashes[distinct as usize] == hash && &batch.data()[start as usize..end as usize] == key
     }
 
     /// Index of `key` among the distinct keys of `batch`, which must be the one that was grouped last.
@@ -174,11 +182,9 @@ impl KeyGrouping {
         let mask = self.slots.len() - 1;
         let hash = key_hash(key);
         let mut at = hash as usize & mask;
-        // Ends: at most half of the slots carry the stamp.
-        while self.slots[at].2 == self.stamp {
-            let (slot_hash, distinct, _) = self.slots[at];
-            let (start, end) = self.spans[distinct as usize];
-            if slot_hash == hash && &batch.data()[start as usize..end as usize] == key {
+        // Ends: at most half of the slots are of this batch.
+        while let Some(distinct) = self.slots[at].checked_sub(self.first) {
+            if self.is(distinct, hash, batch, key) {
                 return Some(distinct);
             }
             at = (at + 1) & mask;
