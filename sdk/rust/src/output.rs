@@ -249,7 +249,7 @@ impl Bytes<'_> {
 }
 
 /// Longest string that is copied in line.
-const SHORT: usize = 32;
+const SHORT: usize = 256;
 
 /// Appends bytes. A copy of unknown length is a call out of Wasm, which costs more than a short copy itself: so short ones are
 /// made of copies of known length, the last of which overlaps the one before.
@@ -266,16 +266,22 @@ fn append(to: &mut Vec<u8>, bytes: &[u8]) {
 
 /// Appends at least `N` bytes in blocks of `N`.
 #[inline]
+#[allow(unsafe_code, reason = "a checked append of each block costs as much as the copy")]
 fn append_blocks<const N: usize>(to: &mut Vec<u8>, bytes: &[u8]) {
-    to.reserve(bytes.len() + N);
-    let end = to.len() + bytes.len();
     let (blocks, _) = bytes.as_chunks::<N>();
-    for block in blocks {
-        to.extend_from_slice(block);
-    }
-    if let Some(last) = bytes.last_chunk::<N>() {
-        to.truncate(end - N);
-        to.extend_from_slice(last);
+    let Some(last) = bytes.last_chunk::<N>() else { return to.extend_from_slice(bytes) };
+    to.reserve(bytes.len());
+    let start = to.len();
+    // SAFETY: `reserve` made room for `bytes.len()` bytes behind `start`. The blocks lie in the first `blocks.len() * N` of them,
+    // which are no more, and the last block in the last `N`, of which there are as many since `last_chunk` found them. All of
+    // them are written when the length is set. Source and target can't overlap: `to` is borrowed mutably.
+    unsafe {
+        let room = to.as_mut_ptr().add(start);
+        for (i, block) in blocks.iter().enumerate() {
+            room.add(i * N).cast::<[u8; N]>().write_unaligned(*block);
+        }
+        room.add(bytes.len() - N).cast::<[u8; N]>().write_unaligned(*last);
+        to.set_len(start + bytes.len());
     }
 }
 
@@ -315,7 +321,7 @@ mod tests {
 
     #[test]
     fn copies_of_every_length_are_right() {
-        let bytes: Vec<u8> = (0..200).collect();
+        let bytes: Vec<u8> = (0..600u32).map(|i| i as u8).collect();
         for length in 0..=bytes.len() {
             let mut to = b"before".to_vec();
             append(&mut to, &bytes[..length]);
