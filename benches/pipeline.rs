@@ -1,69 +1,177 @@
-//! Whole jobs, Wasm beside native in one run: source → map → discard, and the keyed count on both backends.
+//! Whole jobs: Weir with Wasm operators, the same code native on Weir, timely and Flink, in one run.
 //!
 //! A job runs without end; criterion's samples are stretches of it, so that start-up and new keys do not count. Criterion
-//! reports the wall clock; the table at the end gives CPU seconds per million records, which hold on a noisy machine.
+//! reports the wall clock; the table at the end gives CPU seconds per million records, which hold on a noisy machine. Its JSON
+//! and SVG go to the folder `$WEIR_BENCH_OUT`, if that is set. `--quick`: short windows, and no Flink.
 
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
-use weir_benches::{Cost, Flavor, LiveJob, Workload};
+use weir_benches::table::{Table, WEIR};
+use weir_benches::{Cost, Flavor, LiveJob, Window, Workload, flink, run_lines, timely, write_lines};
 
 /// Records of one iteration.
 const STRETCH: u64 = 1_000_000;
 
-const fn keyed(backend: &'static str) -> Workload {
-    Workload::KeyedCount { backend, keys: 2_000_000, interval_s: 10 }
+/// A line of benches.
+struct Line {
+    name: &'static str,
+    workload: Workload,
+    /// Records after which it is in its steady state.
+    warm_up: u64,
+    timely: Option<fn(Window) -> Cost>,
+    flink: Vec<(&'static str, flink::Workload)>,
 }
 
-/// Name, work, and the records after which it is in its steady state.
-const WORKLOADS: &[(&str, Workload, u64)] = &[
-    ("map + filter", Workload::MapFilter, 1_000_000),
-    ("map, every byte", Workload::Map, 1_000_000),
-    ("map, parse 3 fields, rewrite 1", Workload::RewriteField, 1_000_000),
-    ("keyed count, 2 M keys, rocksdb", keyed("rocksdb"), 20_000_000),
-    ("keyed count, 2 M keys, memory", keyed("memory"), 20_000_000),
-];
+fn keyed(name: &'static str, backend: &'static str, keys: u64, interval_s: u32, flink_backend: Option<&'static str>) -> Line {
+    let flink = flink_backend.map(|backend| {
+        let interval = Duration::from_secs(interval_s.into());
+        ("Flink 2.2", flink::Workload::Keyed { backend, keys, interval })
+    });
+    let timely: Option<fn(Window) -> Cost> = match keys {
+        100 => Some(|window| timely::keyed_count(100, window)),
+        2_000_000 => Some(|window| timely::keyed_count(2_000_000, window)),
+        _ => None,
+    };
+    let warm_up = (keys * 5).max(2_000_000);
+    Line {
+        name,
+        workload: Workload::KeyedCount { backend, keys, interval_s },
+        warm_up,
+        timely,
+        flink: flink.into_iter().collect(),
+    }
+}
+
+fn lines() -> Vec<Line> {
+    let map = |name, workload| Line { name, workload, warm_up: 2_000_000, timely: None, flink: Vec::new() };
+    vec![
+        Line {
+            timely: Some(timely::map_filter),
+            flink: vec![("Flink 2.2", flink::Workload::Map), ("Flink 2.2, no chain", flink::Workload::MapHop)],
+            ..map("map + filter", Workload::MapFilter)
+        },
+        map("map, every byte", Workload::Map),
+        map("map, parse 3 fields, rewrite 1", Workload::RewriteField),
+        keyed("count, 100 keys, rocksdb, 10 s", "rocksdb", 100, 10, None),
+        keyed("count, 2 M keys, rocksdb, 10 s", "rocksdb", 2_000_000, 10, Some("rocksdb")),
+        keyed("count, 2 M keys, rocksdb, 1 s", "rocksdb", 2_000_000, 1, None),
+        keyed("count, 2 M keys, memory, 10 s", "memory", 2_000_000, 10, Some("hashmap")),
+    ]
+}
 
 /// What each bench has cost in all its stretches.
-type Costs = BTreeMap<(usize, &'static str), Cost>;
+type Costs = BTreeMap<(&'static str, &'static str), Cost>;
 
-fn pipeline(criterion: &mut Criterion) {
+fn pipeline(criterion: &mut Criterion, table: &mut Table) {
     let costs: RefCell<Costs> = RefCell::default();
-    for (w, (name, workload, warm_up)) in WORKLOADS.iter().enumerate() {
-        let mut group = criterion.benchmark_group(*name);
+    let lines = lines();
+    for line in &lines {
+        let mut group = criterion.benchmark_group(line.name);
         group.throughput(Throughput::Elements(STRETCH)).sampling_mode(SamplingMode::Flat).sample_size(10);
         group.warm_up_time(Duration::from_millis(1)).measurement_time(Duration::from_secs(25));
-        for (label, flavor) in [("wasm", Flavor::Wasm), ("native", Flavor::Native)] {
+        for (who, flavor) in [(WEIR, Flavor::Wasm), ("Weir, native", Flavor::Native)] {
             let mut job: Option<LiveJob> = None;
-            group.bench_function(label, |bencher| {
+            group.bench_function(who, |bencher| {
                 bencher.iter_custom(|stretches| {
                     let job = job.get_or_insert_with(|| {
-                        let mut job = LiveJob::start(*workload, flavor);
-                        job.advance(*warm_up);
+                        let mut job = LiveJob::start(line.workload, flavor);
+                        job.advance(line.warm_up);
                         job
                     });
                     let cost = job.advance(stretches * STRETCH);
-                    *costs.borrow_mut().entry((w, label)).or_default() += cost;
+                    *costs.borrow_mut().entry((line.name, who)).or_default() += cost;
                     cost.wall.mul_f64((stretches * STRETCH) as f64 / cost.records as f64)
                 });
             });
         }
         group.finish();
     }
-    println!("\n{:<34} {:<7} {:>14} {:>22}", "workload", "by", "M records/s", "CPU s per M records");
-    for (w, (name, ..)) in WORKLOADS.iter().enumerate() {
-        let of = |label| costs.borrow().get(&(w, label)).copied();
-        for label in ["wasm", "native"] {
-            if let Some(cost) = of(label) {
-                println!("{name:<34} {label:<7} {:>14.2} {:>22.3}", cost.rate(), cost.cpu_per_million());
-            }
+    report(table, &lines, &costs.borrow());
+}
+
+/// Lines of the file that is read from its first line to its last.
+const LINES: u64 = 10_000_000;
+const LINES_NAME: &str = "lines, upper-case, file sink, 1 s";
+
+/// From file to file, exactly-once: whole runs, as their input ends.
+fn lines_to_file(criterion: &mut Criterion, table: &mut Table) {
+    let lines = if quick() { LINES / 5 } else { LINES };
+    let scratch = tempfile::tempdir().expect("a scratch folder can be made");
+    let file = scratch.path().join("lines.txt");
+    write_lines(&file, lines);
+    let costs: RefCell<Costs> = RefCell::default();
+    let mut group = criterion.benchmark_group(LINES_NAME);
+    group.throughput(Throughput::Elements(lines)).sampling_mode(SamplingMode::Flat).sample_size(10);
+    group.warm_up_time(Duration::from_millis(1));
+    for (who, flavor) in [(WEIR, Flavor::Wasm), ("Weir, native", Flavor::Native)] {
+        group.bench_function(who, |bencher| {
+            bencher.iter_custom(|runs| {
+                let mut wall = Duration::ZERO;
+                for _ in 0..runs {
+                    let cost = run_lines(flavor, &file, lines);
+                    wall += cost.wall;
+                    *costs.borrow_mut().entry((LINES_NAME, who)).or_default() += cost;
+                }
+                wall
+            });
+        });
+    }
+    group.finish();
+    let flink = |tuned| flink::Workload::Lines { file: file.clone(), tuned };
+    let line = Line {
+        name: LINES_NAME,
+        workload: Workload::Map,
+        warm_up: 0,
+        timely: None,
+        flink: vec![("Flink 2.2, tuned", flink(true)), ("Flink 2.2, stock", flink(false))],
+    };
+    report(table, &[line], &costs.borrow());
+}
+
+/// Short windows, and no Flink.
+fn quick() -> bool {
+    std::env::args().any(|argument| argument == "--quick")
+}
+
+/// Adds what was run, and the peers of it.
+fn report(table: &mut Table, lines: &[Line], costs: &Costs) {
+    let window = |warm, length| Window { warm: Duration::from_secs(warm), length: Duration::from_secs(length) };
+    for line in lines {
+        let own: Vec<_> =
+            [WEIR, "Weir, native"].into_iter().filter_map(|who| Some((who, *costs.get(&(line.name, who))?))).collect();
+        if own.is_empty() {
+            continue;
         }
-        if let (Some(wasm), Some(native)) = (of("wasm"), of("native")) {
-            println!("{name:<34} CPU of native / CPU of wasm: {:.2}", native.cpu_per_million() / wasm.cpu_per_million());
+        own.into_iter().for_each(|(who, cost)| table.push(line.name, who, Ok(cost)));
+        if let Some(timely) = line.timely {
+            table.push(line.name, "timely 0.32", Ok(timely(if quick() { window(2, 4) } else { window(5, 20) })));
+        }
+        for (who, workload) in line.flink.iter().filter(|_| !quick()) {
+            let window = match workload {
+                // From the first line to the last commit, as Weir's.
+                flink::Workload::Lines { .. } => window(0, 900),
+                flink::Workload::Map | flink::Workload::MapHop => window(15, 20),
+                // Until the state has most of its keys.
+                flink::Workload::Keyed { .. } => window(40, 30),
+            };
+            let run = flink::run(workload, window);
+            table.push(line.name, who, run.map(|report| report.cost).map_err(|error| error.to_string()));
         }
     }
 }
 
-criterion_group!(benches, pipeline);
+fn all(criterion: &mut Criterion) {
+    let mut table = Table::default();
+    pipeline(criterion, &mut table);
+    lines_to_file(criterion, &mut table);
+    println!("\n{}", table.text());
+    if let Some(folder) = std::env::var_os("WEIR_BENCH_OUT") {
+        table.write(Path::new(&folder)).expect("the folder of the results can be written");
+    }
+}
+
+criterion_group!(benches, all);
 criterion_main!(benches);

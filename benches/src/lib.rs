@@ -3,17 +3,21 @@
 
 pub mod flink;
 pub mod native;
+pub mod table;
 pub mod timely;
 
 /// As the `weir` binary has it.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use weir_host::connectors::sequence::write_value;
 use weir_host::coordinator::HostRuntime;
 use weir_host::graph::job_file;
 use weir_host::job::{JobEvent, JobOutcome, RunOptions, Runtime, StartMode, StopHandle, StopRequest, stop_pair};
@@ -89,6 +93,73 @@ from = "work"
     )
 }
 
+/// A file of `lines` lines of 100 characters, as the values of connector `sequence`.
+///
+/// # Panics
+/// If it can't be written.
+pub fn write_lines(path: &Path, lines: u64) {
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(path).expect("a scratch file can be made"));
+    let mut line = [b'\n'; 101];
+    for i in 0..lines {
+        write_value(&mut line[..100], i);
+        file.write_all(&line).expect("the scratch folder has room");
+    }
+    file.flush().expect("the scratch folder has room");
+}
+
+/// Runs a job from its first line to its last commit: file → upper-case → file sink, exactly-once, a checkpoint each second.
+///
+/// # Panics
+/// If it does not finish, or loses a byte.
+pub fn run_lines(flavor: Flavor, file: &Path, lines: u64) -> Cost {
+    let scratch = tempfile::tempdir().expect("a scratch folder can be made");
+    let folder = scratch.path().canonicalize().expect("it exists");
+    let text = format!(
+        r#"
+[job]
+name = "lines"
+parallelism = 1
+[checkpoint]
+interval = "1s"
+[[source]]
+name = "lines"
+connector = "file"
+path = "{}"
+[[operator]]
+name = "upper"
+plugin = "{}"
+from = "lines"
+[[sink]]
+name = "out"
+connector = "file"
+from = "upper"
+path = "out"
+"#,
+        file.display(),
+        guest("map_upper.wasm").display()
+    );
+    let graph = job_file::parse(&text, &folder.join("job.toml"), &folder, &|_| None).expect("the bench's job file is right");
+    let options = RunOptions { data: folder.join("data"), mode: StartMode::Resume, allow_duplicates: false };
+    let (_stop, signal) = stop_pair();
+    let (wall, cpu) = (Instant::now(), cpu_now());
+    let outcome = runtime(flavor).run(graph, options, signal, Arc::new(|_| {}));
+    let cost = Cost { records: lines, wall: wall.elapsed(), cpu: cpu_now() - cpu };
+    assert!(matches!(outcome, JobOutcome::Finished { .. }), "{outcome:?}");
+    let committed = std::fs::read_dir(folder.join("out")).expect("there is output").map(|part| part.expect("readable"));
+    let bytes: u64 =
+        committed.map(|part| part.metadata().expect("readable")).filter(|part| part.is_file()).map(|part| part.len()).sum();
+    assert_eq!(bytes, lines * 101, "every line is committed once");
+    cost
+}
+
+fn runtime(flavor: Flavor) -> HostRuntime {
+    let runtime = HostRuntime::new(Some(std::env::temp_dir().join("weir-bench-compiled"))).expect("an engine can be made");
+    match flavor {
+        Flavor::Wasm => runtime,
+        Flavor::Native => runtime.with_operators(Arc::new(native::NativeOperators)),
+    }
+}
+
 fn cpu_now() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
@@ -162,11 +233,7 @@ impl LiveJob {
         let folder = scratch.path().canonicalize().expect("it exists");
         let text = job_file(workload);
         let graph = job_file::parse(&text, &folder.join("job.toml"), &folder, &|_| None).expect("the bench's job file is right");
-        let runtime = HostRuntime::new(Some(std::env::temp_dir().join("weir-bench-compiled"))).expect("an engine can be made");
-        let runtime = match flavor {
-            Flavor::Wasm => runtime,
-            Flavor::Native => runtime.with_operators(Arc::new(native::NativeOperators)),
-        };
+        let runtime = runtime(flavor);
         let options = RunOptions { data: folder.join("data"), mode: StartMode::Resume, allow_duplicates: false };
         let (stop, signal) = stop_pair();
         let (sender, figures) = channel();
