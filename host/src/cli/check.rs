@@ -2,7 +2,7 @@
 
 use super::args::{Common, JobArgs};
 use super::exit::Exit;
-use super::main::{load, refuse};
+use super::main::{load, refuse, usable_data_folder};
 use super::output::Output;
 use crate::connectors::Guarantee;
 use crate::graph::describe::Description;
@@ -30,6 +30,7 @@ pub(super) fn check(args: &JobArgs, common: &Common, runtime: &dyn Runtime, outp
 
 fn describe(args: &JobArgs, runtime: &dyn Runtime) -> Result<Description, Vec<Problem>> {
     let graph = load(args)?;
+    usable_data_folder(args, &graph)?;
     let facts = runtime.plugin_facts(&graph)?;
     let execution = ExecutionGraph::derive(&graph, &facts)?;
     Ok(Description::of(&graph, &facts, &execution))

@@ -2,7 +2,7 @@
 
 use super::args::{Common, RunArgs};
 use super::exit::Exit;
-use super::main::{data_folder, load, refuse};
+use super::main::{load, refuse, usable_data_folder};
 use super::output::Output;
 use super::progress::{Display, Reporter};
 use super::{json, logging, signals};
@@ -62,7 +62,7 @@ fn prepare(args: &RunArgs) -> Result<(JobGraph, RunOptions), Vec<Problem>> {
     }
     crash::arm_from_env().map_err(|error| vec![Problem::new("environment", error, "unset it to run undisturbed")])?;
     let graph = load(&args.job)?;
-    let data = data_folder(&args.job, &graph)?;
+    let data = usable_data_folder(&args.job, &graph)?;
     let mode = match (args.fresh, args.from) {
         (true, _) => StartMode::Fresh,
         (false, Some(checkpoint)) => StartMode::From(checkpoint),

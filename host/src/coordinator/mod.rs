@@ -21,5 +21,6 @@ mod refusals;
 mod run;
 mod targets;
 mod upload;
+pub mod working_state;
 
 pub use prepare::HostRuntime;

@@ -9,6 +9,7 @@ mod document;
 mod edges;
 mod environment;
 pub mod execution;
+pub mod folders;
 pub mod job_file;
 mod job_graph;
 mod names;

@@ -54,6 +54,14 @@ fn mistakes() -> Vec<Mistake> {
             format!("{pinned}\nsha256 = \"{}\"", "0f".repeat(32)),
             &["operator stats", "sha256", "0f0f0f", "another build"],
         ),
+        plugin("/dev/zero", &["operator stats", "/dev/zero", "not a regular file"]),
+        mistake(
+            "path = \"out/stats\"",
+            "path = \"data/state/out\"",
+            &["sink stats-out", "data/state/out", "folder of working state"],
+        ),
+        mistake("path = \"out/stats\"", "path = \"data/checkpoints\"", &["sink stats-out", "the checkpoint storage"]),
+        mistake("interval = ", "storage = \"state\"\ninterval = ", &["[checkpoint].storage", "folder of working state"]),
         mistake(&pinned, format!("{pinned}\ngrants = {{ clock = true }}"), &["'grants.clock'", "not in this version"]),
         mistake(&pinned, format!("{pinned}\non_bad_record = \"dead-letter\""), &["[[operator]] stats", "dead_letter"]),
     ]
