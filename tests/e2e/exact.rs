@@ -65,3 +65,28 @@ fn the_join_example_gives_every_flight_once() {
     let (matched, unmatched) = (scratch.path("out/matched"), scratch.path("out/unmatched"));
     judge::join(&example_lines(FLIGHTS), &example_lines(WEATHER), &matched, &unmatched).unwrap();
 }
+
+/// A log on a full disk, or one whose reader has gone, is no reason to stop a job.
+#[test]
+fn a_job_whose_log_cannot_be_written_finishes() {
+    let case = FlightsCase::new(FlightsOptions::default());
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    let status = std::process::Command::new(weir_tests::weir_binary())
+        .args(["run", "job.toml", "--data", "data"])
+        .current_dir(case.scratch.folder())
+        .env("WEIR_LOG", "debug")
+        .stderr(full())
+        .stdout(std::process::Stdio::null())
+        .status()
+        .expect("weir can be started");
+    assert_eq!(status.code(), Some(0));
+    case.judge().unwrap();
+    let check = std::process::Command::new(weir_tests::weir_binary())
+        .args(["check", "job.toml"])
+        .current_dir(case.scratch.folder())
+        .stdout(full())
+        .output()
+        .expect("weir can be started");
+    assert_eq!(check.status.code(), Some(1), "a result that is lost is no success");
+    assert!(String::from_utf8_lossy(&check.stderr).contains("can't be written to stdout"));
+}

@@ -47,12 +47,14 @@ struct AboveLines {
 
 impl Write for AboveLines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.live.suspend(|| io::stderr().write_all(bytes))?;
+        // A log that can't be written (its disk is full, its reader is gone) must not stop a job; the logger would panic.
+        let _ = self.live.suspend(|| io::stderr().write_all(bytes));
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
+        let _ = io::stderr().flush();
+        Ok(())
     }
 }
 

@@ -4,7 +4,8 @@ use super::args::{Args, COMMANDS, CheckpointCommand, Command, Common, JobArgs, L
 use super::exit::Exit;
 use super::output::Output;
 use super::{check, checkpoint, json, logging, run};
-use crate::graph::{JobGraph, Problem, job_file, suggestion};
+use crate::coordinator::working_state;
+use crate::graph::{JobGraph, Problem, folders, job_file, suggestion};
 use crate::job::Runtime;
 use clap::Parser;
 use indicatif::MultiProgress;
@@ -24,7 +25,13 @@ pub fn main(runtime: &dyn Runtime) -> ExitCode {
         output.say(format!("error: {error}"));
         return Exit::Refused.into();
     }
-    dispatch(args, runtime, &live, &mut output).into()
+    let is_run = matches!(args.command, Command::Run(_));
+    let exit = dispatch(args, runtime, &live, &mut output);
+    // What a job did stands in its exit code, whoever reads the rest; of the other commands nothing is left but the result.
+    match (output.tell_lost(), is_run, exit) {
+        (true, false, Exit::Success) => Exit::Failed.into(),
+        (true | false, _, exit) => exit.into(),
+    }
 }
 
 /// Sends a command to its place.
@@ -63,6 +70,13 @@ pub(super) fn refuse(problems: &[Problem], common: &Common, output: &mut Output<
 /// Reads and checks the job file, with this process's environment.
 pub(super) fn load(args: &JobArgs) -> Result<JobGraph, Vec<Problem>> {
     job_file::load(&args.job, &|name| std::env::var(name).ok())
+}
+
+/// The data folder, absolute, for a job none of whose own folders lies where Weir removes files.
+pub(super) fn usable_data_folder(args: &JobArgs, graph: &JobGraph) -> Result<PathBuf, Vec<Problem>> {
+    let data = data_folder(args, graph)?;
+    let conflicts = folders::conflicts(graph, &data, working_state::FOLDER);
+    if conflicts.is_empty() { Ok(data) } else { Err(conflicts) }
 }
 
 /// The data folder, absolute.

@@ -7,17 +7,30 @@ use std::io::{self, Write};
 pub(super) struct Output<'o> {
     stdout: &'o mut dyn Write,
     stderr: &'o mut dyn Write,
+    /// Why a part of the result is not where it was to go.
+    lost: Option<io::Error>,
 }
 
 impl<'o> Output<'o> {
     /// Over two streams.
     pub fn new(stdout: &'o mut dyn Write, stderr: &'o mut dyn Write) -> Self {
-        Output { stdout, stderr }
+        Output { stdout, stderr, lost: None }
     }
 
     /// A line of the result.
     pub fn result(&mut self, line: impl AsRef<str>) {
-        ignore_closed(writeln!(self.stdout, "{}", line.as_ref()));
+        if let Err(error) = writeln!(self.stdout, "{}", line.as_ref()).and_then(|()| self.stdout.flush())
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            self.lost.get_or_insert(error);
+        }
+    }
+
+    /// Says so if a part of the result was lost. True: it was.
+    pub fn tell_lost(&mut self) -> bool {
+        let Some(error) = self.lost.take() else { return false };
+        self.say(format!("error: the result can't be written to stdout: {error}"));
+        true
     }
 
     /// A JSON document as the result.
@@ -27,7 +40,8 @@ impl<'o> Output<'o> {
 
     /// A line for people.
     pub fn say(&mut self, line: impl AsRef<str>) {
-        ignore_closed(writeln!(self.stderr, "{}", line.as_ref()));
+        // There is nobody left to tell.
+        let _ = writeln!(self.stderr, "{}", line.as_ref());
     }
 
     /// All problems, and how many they are.
@@ -44,9 +58,4 @@ impl<'o> Output<'o> {
         };
         self.say(format!("refused: {count}; nothing was started"));
     }
-}
-
-fn ignore_closed(written: io::Result<()>) {
-    // There is nobody left to tell.
-    let _ = written;
 }

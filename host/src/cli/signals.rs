@@ -10,6 +10,8 @@ pub(super) fn listen(stop: StopHandle) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let (mut interrupt, mut terminate) = {
         let _guard = runtime.enter();
+        // With a handler, a file that grows beyond `ulimit -f` is an error of its write, not the end of the process.
+        let _file_size = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {

@@ -13,6 +13,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use weir_protocol::{CheckpointId, Generation};
 
+/// How often the staging folder is made when it goes away under us.
+const STAGING_TRIES: u32 = 10;
+
 /// A folder.
 pub(super) struct FileSinkConnector {
     staging: Staging,
@@ -78,6 +81,15 @@ impl FileSinkConnector {
         }
     }
 
+    /// Makes the staging folder and tries it out.
+    fn probe_staging(&self, target: &Path, root: &Path) -> Result<(), ConnectorError> {
+        create_folder(root)?;
+        if !same_file_system(target, root)? {
+            return Err(self.other_mount());
+        }
+        self.probe()
+    }
+
     fn other_mount(&self) -> ConnectorError {
         self.refusal(&format!(
             "and its staging folder {} are different file systems (something is mounted there), so no file can move from one to the other in one step: unmount it",
@@ -112,13 +124,17 @@ impl SinkConnector for FileSinkConnector {
             return Err(self.refusal("is a file, but a folder is needed: choose another path"));
         }
         create_folder(target)?;
-        create_folder(&root)?;
-        if !same_file_system(target, &root)? {
-            return Err(self.other_mount());
+        // Another process that starts or ends at this moment may remove the staging folder while it is empty.
+        let mut tries = STAGING_TRIES;
+        loop {
+            tries -= 1;
+            let probed = self.probe_staging(target, &root);
+            remove_if_empty(&root);
+            match probed {
+                Err(_) if tries > 0 && !root.exists() => {}
+                done => return done,
+            }
         }
-        let probed = self.probe();
-        remove_if_empty(&root);
-        probed
     }
 
     fn writer(&self, task: &SinkTask) -> Result<Box<dyn SinkWriter>, ConnectorError> {

@@ -8,6 +8,7 @@ use crate::store::manifest::StateManifest;
 use crate::task::operator::{OperatorFailure, StreamOperator};
 use crate::task::wasm_operator::WasmOperator;
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use weir_plugin::{
@@ -80,9 +81,8 @@ impl WasmProvider {
         let failed = |what: String, next: &str| Problem::new(node.to_owned(), what, next);
         let options = LoadOptions { sha256: sha256.map(str::to_owned), limits: limits_of(limits), ..LoadOptions::default() };
         let name = path.display().to_string();
-        let bytes = std::fs::read(path).map_err(|error| {
-            failed(format!("plugin {name} can't be read: {error}"), "build it, or correct `plugin` in the job file")
-        })?;
+        let advice = "build it, or correct `plugin` in the job file";
+        let bytes = read_plugin(path).map_err(|error| failed(format!("plugin {name} can't be read: {error}"), advice))?;
         let plugin = self.engine.load_bytes(&name, &bytes, &options).map_err(|error| failed(error.to_string(), ""))?;
         let got = match plugin.kind() {
             PluginKind::Operator { .. } => Role::Operator,
@@ -124,6 +124,21 @@ impl WasmProvider {
     pub fn builds(&self) -> Vec<(String, bytes::Bytes)> {
         lock(&self.loaded).iter().map(|(digest, loaded)| (digest.clone(), loaded.bytes.clone())).collect()
     }
+}
+
+/// A component of this size is none: the largest that carry a language's runtime have some 50 MB.
+const PLUGIN_BYTES_MAX: u64 = 1 << 30;
+
+/// Reads a regular file: a pipe would keep the start waiting, and a device may have no end.
+fn read_plugin(path: &Path) -> io::Result<Vec<u8>> {
+    let about = std::fs::metadata(path)?;
+    if !about.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    if about.len() > PLUGIN_BYTES_MAX {
+        return Err(io::Error::other(format!("it has {} bytes, more than any component ({PLUGIN_BYTES_MAX})", about.len())));
+    }
+    std::fs::read(path)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -111,7 +111,7 @@ mod tests {
         );
         check(
             Refusal::NewestUnreadable { slot: Slot(3), reason: "torn".to_owned(), available },
-            &["entry 3", "torn", "backup", "written again"],
+            &["0003 of the job's log", "torn", "backup", "written again"],
         );
     }
 }

@@ -9,9 +9,11 @@ use super::outside::{OutsideRecovery, RecoveryError};
 use super::recovery::{differing_splits, fetch_state, first_restorable, splits_of};
 use super::refusals;
 use super::targets::Finding;
+use super::working_state::WorkingState;
 use super::{compat, prepare};
 use crate::clock;
-use crate::connectors::{CommitterContext, Remedy, SplitState};
+use crate::connectors::{AbortAnswer, CommitterContext, ConnectorError, Remedy, SplitState};
+use crate::disk::DiskTrouble;
 use crate::graph::{Problem, RestartStrategy as SpecStrategy};
 use crate::job::{EventListener, Failure, JobEvent, JobOutcome, RunOptions, StartMode, StopRequest, StopSignal};
 use crate::store::lock::DataLock;
@@ -19,7 +21,6 @@ use crate::store::manifest::Manifest;
 use crate::store::{Backoff, CheckpointStore, ClaimError, Claimed, Claiming, JobLog, LogError, LogStore, References, claim, gc};
 use crate::task::messages::{TaskControl, TaskFailure};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -44,6 +45,7 @@ pub struct JobRun {
     tries: u32,
     /// What the next claim asks for: the user's wish first, then a plain resume.
     mode: StartMode,
+    working: WorkingState,
     /// Nonces of the claims that this process has asked for.
     nonces: BTreeSet<u128>,
     /// Whether one of them stood.
@@ -76,6 +78,10 @@ pub async fn run_job(
         Ok(lock) => lock,
         Err(error) => return refused(&options.data.display().to_string(), error.to_string(), ""),
     };
+    let working = WorkingState::of(&options.data);
+    if let Err(problem) = working.check() {
+        return JobOutcome::Refused { problems: vec![problem] };
+    }
     let folder = parts.graph.checkpoint.folder(&options.data);
     let store = match CheckpointStore::create(&folder.display().to_string()) {
         Ok(store) => store,
@@ -102,6 +108,7 @@ pub async fn run_job(
         policy,
         tries: 0,
         mode,
+        working,
         nonces: BTreeSet::new(),
         has_claimed: false,
         above: Generation(0),
@@ -112,7 +119,7 @@ pub async fn run_job(
         return *outcome;
     }
     let outcome = run.attempts(&mut stop).await;
-    run.remove_working_state();
+    run.working.remove();
     outcome
 }
 
@@ -133,8 +140,12 @@ impl JobRun {
         }
         for (sink, spec) in self.parts.sinks.iter().zip(&self.parts.graph.sinks) {
             let place = format!("sink {}", spec.name);
-            sink.prepare_target().map_err(|error| Box::new(refused(&place, error.message, "")))?;
-            let has_output = sink.has_output().map_err(|error| Box::new(refused(&place, error.message, "")))?;
+            let refusal = |error: ConnectorError| {
+                let what = error.message.strip_prefix(&format!("{place}: ")).unwrap_or(&error.message);
+                Box::new(refused(&place, what.to_owned(), ""))
+            };
+            sink.prepare_target().map_err(refusal)?;
+            let has_output = sink.has_output().map_err(refusal)?;
             if !has_output {
                 continue;
             }
@@ -148,7 +159,7 @@ impl JobRun {
                     "move that output away, or say --allow-duplicates to write beside it",
                 )));
             }
-            let newest = sink.newest_generation().map_err(|error| Box::new(refused(&place, error.message, "")))?;
+            let newest = sink.newest_generation().map_err(refusal)?;
             if newest < next_generation {
                 continue;
             }
@@ -305,7 +316,11 @@ impl JobRun {
                 Some(mut committer) => {
                     let mut ended = committer.list_dangling()?;
                     ended.retain(|id| id.generation <= last.generation());
-                    committer.forget(&ended)?;
+                    // All that the final checkpoint holds is committed: what is not was left by a process that was fenced, or
+                    // killed before its checkpoint was published.
+                    let answers = committer.abort(&ended);
+                    let committed = ended.into_iter().zip(answers).filter(|(_, answer)| *answer == AbortAnswer::Committed);
+                    committer.forget(&committed.map(|(id, _)| id).collect::<Vec<_>>())?;
                     committer.close(true)
                 }
             });
@@ -454,7 +469,7 @@ impl JobRun {
             Ok(restored) => restored,
             Err(failure) => return Ok(Err(failure)),
         };
-        let attempt = Attempt { lineage, generation, state_folder: self.state_folder(generation) };
+        let attempt = Attempt { lineage, generation, state_folder: self.working.of_generation(generation) };
         self.run_attempt(attempt, restored, splits, commits, log, (events, &mut inbox), stop).await
     }
 
@@ -539,31 +554,20 @@ impl JobRun {
         }
     }
 
-    fn state_folder(&self, generation: Generation) -> PathBuf {
-        self.options.data.join("state").join(generation.to_string())
-    }
-
-    /// Working state is only of use to the process that made it.
-    fn remove_working_state(&self) {
-        let folder = self.options.data.join("state");
-        if let Err(error) = std::fs::remove_dir_all(&folder)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            tracing::warn!(folder = %folder.display(), %error, "working state could not be removed; it may be deleted by hand");
-        }
-    }
-
     async fn restore(
         &self,
         from: Option<&Manifest>,
         splits: &[Vec<SplitState>],
         generation: Generation,
     ) -> Result<Result<Restored, TaskFailure>, Early> {
-        self.remove_working_state();
+        if let Err(error) = self.working.renew() {
+            let message = DiskTrouble::of(&error).told(&format!("the folder of working state can't be made: {error}"));
+            return Ok(Err(TaskFailure { place: "restore".into(), message, remedy: Remedy::Restart }));
+        }
         let mut restored = Restored { checkpoint: None, splits: splits.to_vec(), ..Restored::default() };
         let Some(manifest) = from else { return Ok(Ok(restored)) };
         restored.checkpoint = manifest.checkpoint_id().ok();
-        let folder = self.state_folder(generation).join("restore");
+        let folder = self.working.of_generation(generation).join("restore");
         match fetch_state(&self.store, &self.parts, manifest, &folder, &mut restored).await {
             Ok(()) => Ok(Ok(restored)),
             Err(error) if error.is_damage() => Err(Box::new(self.cannot_restore(restored.checkpoint, error.to_string()).await)),

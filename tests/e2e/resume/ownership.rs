@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use weir_tests::flights::{FlightsCase, FlightsOptions};
 use weir_tests::process::Running;
-use weir_tests::scratch::Scratch;
+use weir_tests::scratch::{Scratch, files_below};
 
 #[test]
 fn a_second_process_in_one_data_folder_is_refused_by_the_holders_pid() {
@@ -46,6 +46,9 @@ fn taken_over_at(point: &str) {
     case.judge().unwrap_or_else(|fault| panic!("after {point}: {fault}"));
     Running::start(case.scratch.folder(), &ELSEWHERE, &[]).finish().expect_code(0).expect_text(&["finished before"]);
     assert_eq!(case.parts(), parts, "a third run had nothing to do");
+    let staged: Vec<String> =
+        files_below(&case.scratch.path("out")).into_iter().filter(|path| path.contains(".weir-staging")).collect();
+    assert!(staged.is_empty(), "what the old process staged is still there: {staged:?}");
 }
 
 /// The same, but the first one wakes up while the second one works.
