@@ -142,12 +142,12 @@ mod tests {
     fn a_peer_is_compared_with_weir_in_its_own_workload() {
         let mut table = Table::default();
         table.push("map", WEIR, cost(50));
-        table.push("map", "native", cost(40));
+        table.push("map", "native", cost(25));
         table.push("count", "Flink", Err("not run: there is no java".to_owned()));
         let text = table.text();
-        assert!(text.contains("0.050         1.00") && text.contains("0.040         0.80") && text.contains("no java"), "{text}");
+        assert!(text.contains("0.050         1.00") && text.contains("0.025         0.50") && text.contains("no java"), "{text}");
         let json = table.json();
-        assert_eq!(json["rows"][1]["cpu_over_weir"], 0.8);
+        assert_eq!(json["rows"][1]["cpu_over_weir"], 0.5);
         assert_eq!(json["rows"][2]["not_run"], "not run: there is no java");
         let svg = table.svg();
         assert_eq!(svg.matches("height=\"14\"").count(), 2, "what was not run has no bar: {svg}");
