@@ -48,6 +48,7 @@
 mod cache;
 mod committer;
 mod contract;
+mod cpu_time;
 mod describe;
 mod engine;
 mod error;

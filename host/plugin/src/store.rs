@@ -1,7 +1,8 @@
 //! One instance in its store: host data, limits armed before every call, and every failure named.
 
 use crate::batch::{Malformed, RecordBatch};
-use crate::engine::{Ticks, ticks_in};
+use crate::cpu_time;
+use crate::engine::{TICK, Ticks, ticks_in};
 use crate::error::{CallError, CallErrorKind, CallSite, Function};
 use crate::grants::Folders;
 use crate::limits::{LimitBreach, LimitKind, Limiter, Limits};
@@ -10,8 +11,9 @@ use crate::log_budget::LogBudget;
 use crate::scope::CallScope;
 use crate::state::StateError;
 use std::sync::Arc;
+use std::time::Duration;
 use wasmtime::component::{Instance, InstancePre};
-use wasmtime::{Store, StoreContextMut, Trap, WasmBacktrace};
+use wasmtime::{Store, StoreContextMut, Trap, UpdateDeadline, WasmBacktrace};
 
 /// Bytes of a backtrace that an error keeps: a stack overflow has thousands of frames.
 const MAX_BACKTRACE: usize = 4 << 10;
@@ -44,8 +46,10 @@ pub(crate) struct HostState {
     pub(crate) running: Running,
     limiter: Limiter,
     ticks: Arc<Ticks>,
-    /// Tick at which the running call is over.
+    /// Tick at which the running call is looked at.
     deadline: u64,
+    /// CPU time of its thread when the running call began.
+    cpu_begun: Duration,
 }
 
 /// What the running call has done so far; nothing of it is applied yet.
@@ -97,6 +101,7 @@ impl HostState {
             limiter: Limiter::new(limits),
             ticks,
             deadline: 0,
+            cpu_begun: Duration::ZERO,
         }
     }
 
@@ -151,6 +156,7 @@ impl Guest {
         let mut store = Store::new(pre.engine(), state);
         store.limiter(|state| &mut state.limiter);
         store.set_hostcall_fuel(store.data().limits.transfer);
+        store.epoch_deadline_callback(at_deadline);
         arm(&mut store, Function::Instantiate);
         match pre.instantiate(&mut store) {
             Ok(instance) => Ok(Guest { store, instance, poisoned: false }),
@@ -218,7 +224,27 @@ fn arm(store: &mut Store<HostState>, function: Function) {
     data.running = Running::new(function);
     let ticks = ticks_in(data.limits.call);
     data.deadline = data.now() + ticks;
+    data.cpu_begun = cpu_time::of_this_thread();
     store.set_epoch_deadline(ticks);
+}
+
+/// The time of the running call is over by the clock. On a busy machine that says little: what counts is how long it has
+/// computed, so a call that had to wait for a processor gets the rest of its time.
+fn at_deadline(mut store: StoreContextMut<'_, HostState>) -> wasmtime::Result<UpdateDeadline> {
+    let data = store.data_mut();
+    match left(data.limits.call, cpu_time::of_this_thread().saturating_sub(data.cpu_begun)) {
+        None => Err(Trap::Interrupt.into()),
+        Some(left) => {
+            let ticks = ticks_in(left);
+            data.deadline = data.now() + ticks;
+            Ok(UpdateDeadline::Continue(ticks))
+        }
+    }
+}
+
+/// What is left of a limit. None: nothing that the ticks could tell from nothing.
+fn left(limit: Duration, used: Duration) -> Option<Duration> {
+    limit.checked_sub(used).filter(|left| *left >= TICK)
 }
 
 /// Names a failure that came out of the engine: a limit, the backend, the guest's columns, or a trap.
@@ -264,4 +290,18 @@ fn backtrace(error: &wasmtime::Error) -> String {
     }
     text.truncate(text.trim_end().len());
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_computing_uses_a_limit_up() {
+        let ms = Duration::from_millis;
+        assert_eq!(left(ms(200), ms(0)), Some(ms(200)), "it got no processor at all");
+        assert_eq!(left(ms(200), ms(150)), Some(ms(50)));
+        assert_eq!(left(ms(200), ms(195)), None, "less than a tick is nothing");
+        assert_eq!(left(ms(200), ms(300)), None);
+    }
 }
