@@ -25,9 +25,10 @@ fn stats_to_plugin(folder: &str, more: &str) -> String {
     )
 }
 
-/// Two writers, so that a recovery has several lanes.
+/// Two writers, so that a recovery has several lanes; slow, so that a busy machine still has checkpoints left after each crash.
 fn pending() -> FlightsCase {
-    crashed(FlightsOptions { parallelism: 2, files: 6, ..FlightsOptions::default() }, PENDING)
+    let options = FlightsOptions { parallelism: 2, files: 6, rate: Some(2_500), ..FlightsOptions::default() };
+    crashed(options, PENDING)
 }
 
 /// Committed files of one folder below `out`, not of those in it.
