@@ -46,6 +46,7 @@
 //! - Threads that run guests need 1 MiB of stack.
 
 mod cache;
+mod clock;
 mod committer;
 mod contract;
 mod cpu_time;
@@ -67,6 +68,7 @@ mod setup;
 mod sink;
 mod store;
 mod supervise;
+mod times;
 mod wire;
 
 pub mod batch;
@@ -88,4 +90,5 @@ pub use sink::SinkWriterInstance;
 pub use supervise::{
     BadRecord, BadRecordPolicy, Failure, OperatorSpec, Processed, Retries, SupervisedOperator, SupervisedWriter, SupervisorCounts,
 };
+pub use times::CallTimes;
 pub use wire::{AbortOutcome, Committable, Outcome, Prepared, TaskInfo};

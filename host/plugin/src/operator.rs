@@ -1,6 +1,7 @@
 //! One instance of an operator: open, process, end of input, close.
 
 use crate::batch::{Cells, Column, RecordBatch};
+use crate::clock::Laps;
 use crate::describe::OperatorDescriptor;
 use crate::error::{CallError, Function};
 use crate::exports::{OperatorFunctions, ProcessFn, Processed};
@@ -10,6 +11,7 @@ use crate::scope::CallScope;
 use crate::setup::{self, TaskSetup};
 use crate::state::{KeyGrouping, KeyedStateBackend, StateId};
 use crate::store::{Guest, HostState};
+use crate::times::CallTimes;
 use crate::wire::{BatchRef, CellsRef, ColumnRef};
 use std::sync::Arc;
 use wasmtime::Store;
@@ -22,6 +24,7 @@ pub struct OperatorInstance {
     guest: Guest,
     functions: OperatorFunctions,
     keyed: Keyed,
+    times: CallTimes,
 }
 
 /// What calls with state need, reused from call to call.
@@ -47,7 +50,7 @@ impl OperatorInstance {
         setup.open(&mut guest, functions.open)?;
         let prefetched = plugin.operator().map(OperatorDescriptor::prefetched).unwrap_or_default();
         let keyed = Keyed { prefetched, ..Keyed::default() };
-        Ok(OperatorInstance { plugin: plugin.clone(), guest, functions, keyed })
+        Ok(OperatorInstance { plugin: plugin.clone(), guest, functions, keyed, times: CallTimes::default() })
     }
 
     /// Processes a batch of input `port`. State is changed if, and only if, this returns `Ok` (after a `State` error nobody
@@ -76,7 +79,10 @@ impl OperatorInstance {
     /// Input `port` has ended. Empty if the plugin does not want to know.
     pub fn on_end(&mut self, port: u32) -> Result<Output, CallError> {
         let Some(end) = self.functions.end else { return Ok(Output::default()) };
-        let answer = self.guest.call(Function::OnEnd, None, |store| end.on_end.call(store, (port,)))?;
+        let mut laps = Laps::begin();
+        let answer = self.guest.call(Function::OnEnd, None, |store| end.on_end.call(store, (port,)));
+        self.times.guest(laps.lap(), self.guest.state().host_times);
+        let answer = answer?;
         let expected = Expected { records: 0, prefetched: self.keyed.prefetched.len(), keys: 0 };
         let taken = output::take(self.guest.state(), answer.0, expected);
         taken.map(|(output, _)| output).map_err(|kind| self.guest.error(Function::OnEnd, kind))
@@ -123,6 +129,11 @@ impl OperatorInstance {
         &self.keyed.prefetched
     }
 
+    /// Where its calls spent their time so far.
+    pub fn times(&self) -> CallTimes {
+        self.times
+    }
+
     /// Bytes of linear memory that it holds.
     pub fn memory_bytes(&self) -> usize {
         self.guest.memory_bytes()
@@ -132,6 +143,8 @@ impl OperatorInstance {
     ///
     /// 1. Keys are grouped, declared state is prefetched. 2. The guest is called. 3. All that it gave is checked. 4. State
     ///    reaches the backend: last, so that a bad answer changes nothing.
+    ///
+    /// Each step ends a lap, before its error is looked at: the time of a call that fails counts, too.
     fn call(
         &mut self,
         function: Function,
@@ -139,28 +152,39 @@ impl OperatorInstance {
         state: Option<&mut dyn KeyedStateBackend>,
         call: impl FnOnce(&mut Store<HostState>, &[u8], &[CellsRef<'_>]) -> wasmtime::Result<Processed>,
     ) -> Result<Output, CallError> {
-        let OperatorInstance { plugin, guest, keyed: Keyed { prefetched, grouping, cells }, .. } = self;
+        let OperatorInstance { plugin, guest, keyed: Keyed { prefetched, grouping, cells }, times, .. } = self;
+        let mut laps = Laps::begin();
         let declared = plugin.operator().map_or(0, |operator| operator.states.len());
         if declared == 0 {
-            let answer = guest.call(function, None, |store| call(store, &[], &[]))?;
+            let answer = guest.call(function, None, |store| call(store, &[], &[]));
+            times.guest(laps.lap(), guest.state().host_times);
             let expected = Expected { records: batch.len(), prefetched: 0, keys: 0 };
-            let taken = output::take(guest.state(), answer.0, expected);
+            let taken = output::take(guest.state(), answer?.0, expected);
+            times.take_ns += laps.lap();
             return taken.map(|(output, _)| output).map_err(|kind| guest.error(function, kind));
         }
         let backend = state.expect("an operator that declares state is called with its backend");
         grouping.group(batch);
+        times.group_ns += laps.lap();
         let keys = grouping.keys(batch);
         cells.clear();
         if !prefetched.is_empty() {
-            backend.prefetch(keys, prefetched, cells).map_err(|e| guest.error(function, e.into()))?;
+            let found = backend.prefetch(keys, prefetched, cells);
+            times.look_up_ns += laps.lap();
+            found.map_err(|e| guest.error(function, e.into()))?;
             assert_eq!(cells.len(), prefetched.len(), "a backend answers one column of cells for each state");
         }
         let lowered: Vec<CellsRef<'_>> = cells.iter().map(CellsRef::new).collect();
         let mut scope = CallScope::new(backend, batch, grouping, prefetched, cells, declared);
-        let answer = guest.call(function, Some(&mut scope), |store| call(store, &grouping.key_of, &lowered))?;
+        let answer = guest.call(function, Some(&mut scope), |store| call(store, &grouping.key_of, &lowered));
+        times.guest(laps.lap(), guest.state().host_times);
         let expected = Expected { records: batch.len(), prefetched: prefetched.len(), keys: keys.len() };
-        let (output, updates) = output::take(guest.state(), answer.0, expected).map_err(|kind| guest.error(function, kind))?;
-        scope.apply(updates).map_err(|e| guest.error(function, e.into()))?;
+        let taken = output::take(guest.state(), answer?.0, expected);
+        times.take_ns += laps.lap();
+        let (output, updates) = taken.map_err(|kind| guest.error(function, kind))?;
+        let applied = scope.apply(updates);
+        times.apply_ns += laps.lap();
+        applied.map_err(|e| guest.error(function, e.into()))?;
         Ok(output)
     }
 }

@@ -10,6 +10,7 @@ use crate::loan::{Loan, lend};
 use crate::log_budget::LogBudget;
 use crate::scope::CallScope;
 use crate::state::StateError;
+use crate::times::HostTimes;
 use std::sync::Arc;
 use std::time::Duration;
 use wasmtime::component::{Instance, InstancePre};
@@ -44,6 +45,8 @@ pub(crate) struct HostState {
     pub(crate) log: LogBudget,
     pub(crate) loan: Loan,
     pub(crate) running: Running,
+    /// Of the running call, or the last one.
+    pub(crate) host_times: HostTimes,
     limiter: Limiter,
     ticks: Arc<Ticks>,
     /// Tick at which the running call is looked at.
@@ -98,6 +101,7 @@ impl HostState {
             log: LogBudget::new(ticks.now()),
             loan: Loan::default(),
             running: Running::new(Function::Instantiate),
+            host_times: HostTimes::default(),
             limiter: Limiter::new(limits),
             ticks,
             deadline: 0,
@@ -222,6 +226,7 @@ impl Guest {
 fn arm(store: &mut Store<HostState>, function: Function) {
     let data = store.data_mut();
     data.running = Running::new(function);
+    data.host_times = HostTimes::default();
     let ticks = ticks_in(data.limits.call);
     data.deadline = data.now() + ticks;
     data.cpu_begun = cpu_time::of_this_thread();

@@ -4,6 +4,7 @@ use super::trap;
 use crate::error::Function;
 use crate::folder::Folder;
 use crate::store::{HostState, StagedAppend, untimed};
+use crate::times::timed;
 use wasmtime::StoreContextMut;
 use wasmtime::component::LinkerInstance;
 
@@ -14,26 +15,31 @@ const APPEND_OVERHEAD: usize = 128;
 type Answer<R> = (Result<R, String>,);
 
 pub(super) fn link(linker: &mut LinkerInstance<'_, HostState>) -> wasmtime::Result<()> {
-    linker.func_wrap("append", append)?;
-    linker.func_wrap("read", read)?;
-    linker.func_wrap("sync", |store: StoreContextMut<'_, HostState>, (grant, path): (String, String)| {
-        outside_write(store, "sync", &grant, |folder| folder.sync(&path))
-    })?;
-    linker.func_wrap("mkdir", |store: StoreContextMut<'_, HostState>, (grant, path): (String, String)| {
-        outside_write(store, "mkdir", &grant, |folder| folder.mkdir(&path))
-    })?;
-    linker.func_wrap("rename", |store: StoreContextMut<'_, HostState>, (grant, source, target): (String, String, String)| {
-        outside_write(store, "rename", &grant, |folder| folder.rename(&source, &target))
-    })?;
-    linker.func_wrap("remove", |store: StoreContextMut<'_, HostState>, (grant, path): (String, String)| {
-        outside_write(store, "remove", &grant, |folder| folder.remove(&path))
-    })?;
-    linker.func_wrap("exists", |store: StoreContextMut<'_, HostState>, (grant, path): (String, String)| {
-        outside_write(store, "exists", &grant, |folder| folder.exists(&path))
-    })?;
-    linker.func_wrap("list", |store: StoreContextMut<'_, HostState>, (grant, path): (String, String)| {
-        outside_write(store, "list", &grant, |folder| folder.list(&path))
+    linker.func_wrap("append", timed(append))?;
+    linker.func_wrap("read", timed(read))?;
+    linker.func_wrap("rename", timed(rename))?;
+    linker.func_wrap("sync", on_path("sync", Folder::sync))?;
+    linker.func_wrap("mkdir", on_path("mkdir", Folder::mkdir))?;
+    linker.func_wrap("remove", on_path("remove", Folder::remove))?;
+    linker.func_wrap("exists", on_path("exists", Folder::exists))?;
+    linker.func_wrap("list", on_path("list", Folder::list))
+}
+
+/// A function of one path that acts at once.
+fn on_path<R: 'static>(
+    name: &'static str,
+    act: impl Fn(&Folder, &str) -> Result<R, String> + Send + Sync + 'static,
+) -> impl Fn(StoreContextMut<'_, HostState>, (String, String)) -> wasmtime::Result<Answer<R>> + Send + Sync + 'static {
+    timed(move |store: StoreContextMut<'_, HostState>, (grant, path): (String, String)| {
+        outside_write(store, name, &grant, |folder| act(folder, &path))
     })
+}
+
+fn rename(
+    store: StoreContextMut<'_, HostState>,
+    (grant, source, target): (String, String, String),
+) -> wasmtime::Result<Answer<bool>> {
+    outside_write(store, "rename", &grant, |folder| folder.rename(&source, &target))
 }
 
 /// In a sink's `write` only staged: a grant or path that can't be right is still told now.

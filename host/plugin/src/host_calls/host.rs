@@ -4,6 +4,7 @@ use super::trap;
 use crate::batch::{Malformed, RecordBatch};
 use crate::log_budget::Admission;
 use crate::store::{HostState, Who};
+use crate::times::timed;
 use crate::wire::WasmBatch;
 use std::borrow::Cow;
 use tracing::Level;
@@ -14,8 +15,8 @@ use wasmtime::component::{LinkerInstance, WasmList, WasmStr};
 const MAX_MESSAGE: usize = 8 << 10;
 
 pub(super) fn link(linker: &mut LinkerInstance<'_, HostState>) -> wasmtime::Result<()> {
-    linker.func_wrap("log", log)?;
-    linker.func_wrap("emit", emit)
+    linker.func_wrap("log", timed(log))?;
+    linker.func_wrap("emit", timed(emit))
 }
 
 fn log(mut store: StoreContextMut<'_, HostState>, (level, message): (WasmStr, WasmStr)) -> wasmtime::Result<()> {

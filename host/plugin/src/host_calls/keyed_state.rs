@@ -5,6 +5,7 @@ use crate::batch::Column;
 use crate::limits::LimitKind;
 use crate::scope::{CallScope, Refusal};
 use crate::store::{HostState, untimed};
+use crate::times::timed;
 use crate::wire::{CellsAnswer, ColumnLift};
 use wasmtime::StoreContextMut;
 use wasmtime::component::LinkerInstance;
@@ -13,9 +14,9 @@ use wasmtime::component::LinkerInstance;
 const WRITE_OVERHEAD: usize = 16;
 
 pub(super) fn link(linker: &mut LinkerInstance<'_, HostState>) -> wasmtime::Result<()> {
-    linker.func_wrap("get-many", get_many)?;
-    linker.func_wrap("put-many", put_many)?;
-    linker.func_wrap("delete-many", delete_many)
+    linker.func_wrap("get-many", timed(get_many))?;
+    linker.func_wrap("put-many", timed(put_many))?;
+    linker.func_wrap("delete-many", timed(delete_many))
 }
 
 fn get_many(mut store: StoreContextMut<'_, HostState>, (state, keys): (u32, ColumnLift)) -> wasmtime::Result<(CellsAnswer,)> {

@@ -17,6 +17,7 @@ use crate::operator::OperatorInstance;
 use crate::output::Output;
 use crate::setup::TaskSetup;
 use crate::state::KeyedStateBackend;
+use crate::times::CallTimes;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,6 +63,8 @@ pub struct SupervisedOperator {
     spec: OperatorSpec,
     instance: Option<OperatorInstance>,
     counts: SupervisorCounts,
+    /// Of the instances that are gone.
+    past: CallTimes,
     /// Start of the current window (in ticks), and the fresh instances in it.
     window: (u64, u32),
 }
@@ -74,7 +77,7 @@ impl SupervisedOperator {
     pub fn new(spec: OperatorSpec) -> Result<Self, CallError> {
         let instance = Some(OperatorInstance::new(&spec.plugin, &spec.setup)?);
         let window = (spec.plugin.now(), 0);
-        Ok(SupervisedOperator { spec, instance, counts: SupervisorCounts::default(), window })
+        Ok(SupervisedOperator { spec, instance, counts: SupervisorCounts::default(), past: CallTimes::default(), window })
     }
 
     /// Processes a batch of input `port`, all of it but the records that are skipped.
@@ -138,6 +141,13 @@ impl SupervisedOperator {
     /// What was seen so far.
     pub fn counts(&self) -> SupervisorCounts {
         self.counts
+    }
+
+    /// Where the calls of all its instances spent their time.
+    pub fn times(&self) -> CallTimes {
+        let mut times = self.past;
+        times += self.instance.as_ref().map_or_else(CallTimes::default, OperatorInstance::times);
+        times
     }
 
     /// Bytes of linear memory that the instance holds.
@@ -218,6 +228,7 @@ impl SupervisedOperator {
 
     /// Drops an instance that trapped; the next call makes a fresh one. Gives 1, to be counted.
     fn discard(&mut self) -> u32 {
+        self.past = self.times();
         self.instance = None;
         self.counts.traps += 1;
         self.counts.fresh_instances += 1;
