@@ -294,4 +294,30 @@ pub struct StageProgress {
     pub backpressured: f32,
     /// Share of the time waiting for input.
     pub idle: f32,
+    /// Time of its threads since the run began, restarts included.
+    pub thread: Duration,
+    /// Where that time went, by node of the chain.
+    pub nodes: Vec<NodeProfile>,
+}
+
+/// Where the time of one node went, summed over its subtasks, since the run began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeProfile {
+    /// Its name in the job file.
+    pub name: String,
+    /// Records that it got (for a source: read).
+    pub records: u64,
+    /// What took time. No two of them overlap.
+    pub stages: Vec<StageProfile>,
+}
+
+/// What one kind of work took in a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageProfile {
+    /// Its name.
+    pub stage: &'static str,
+    /// Time of the threads.
+    pub time: Duration,
+    /// What was counted besides: (name, count).
+    pub counts: Vec<(&'static str, u64)>,
 }

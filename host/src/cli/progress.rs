@@ -225,6 +225,8 @@ mod tests {
             busy: 0.254,
             backpressured: 0.75,
             idle: 0.0,
+            thread: Duration::ZERO,
+            nodes: Vec::new(),
         }
     }
 

@@ -6,11 +6,12 @@
 use super::assemble::{Acknowledged, Frame, assemble, committables_of};
 use super::commits::{Place, SinkAnswer, SinkCommits, SinkNews};
 use super::deploy::{Deployment, JobParts};
+use super::figures::Figures;
 use super::keeper::{LogAnswer, LogKeeper};
 use super::losses::lost_transaction;
 use super::upload::{AbortedCheckpoints, StoredSnapshot, UploadStop, store_snapshot};
 use crate::connectors::{Remedy, SplitState};
-use crate::job::{CheckpointProgress, EventListener, JobEvent, LostTransaction, Progress, StopRequest, StopSignal};
+use crate::job::{CheckpointProgress, EventListener, JobEvent, LostTransaction, StopRequest, StopSignal};
 use crate::store::CheckpointStore;
 use crate::task::messages::{SubtaskSnapshot, TaskControl, TaskEvent, TaskFailure};
 use crate::{clock, crash};
@@ -105,7 +106,6 @@ pub struct AttemptRun {
     /// Sinks (by index in `commits`) that still owe each completed checkpoint.
     owed_commits: BTreeMap<CheckpointId, BTreeSet<usize>>,
     aborted: AbortedCheckpoints,
-    committed: Option<CheckpointId>,
     /// Checkpoints that this attempt has completed.
     completed: u32,
     /// Why the last subtask failed: the machine only says which.
@@ -114,43 +114,45 @@ pub struct AttemptRun {
     upload_error: Option<String>,
     lost: Vec<LostTransaction>,
     end: Option<AttemptEnd>,
-    /// Busy and blocked nanoseconds of each task at the last figure.
-    last_figures: (Instant, Vec<(u64, u64)>),
+    figures: Figures,
 }
 
 impl AttemptRun {
     /// Takes over a deployed attempt. `events`: where uploads answer.
     pub fn new(setup: AttemptSetup, events: UnboundedSender<Event>) -> Self {
-        let figures = setup.deployment.metrics.iter().map(|_| (0, 0)).collect();
+        let figures = Figures::new(&setup.parts, &setup.deployment, setup.origin);
         AttemptRun {
             setup,
             events,
             pending: BTreeMap::new(),
             owed_commits: BTreeMap::new(),
             aborted: AbortedCheckpoints::default(),
-            committed: None,
             completed: 0,
             failure: None,
             upload_error: None,
             lost: Vec::new(),
             end: None,
-            last_figures: (clock::monotonic(), figures),
+            figures,
         }
     }
 
     /// Runs until the attempt ends; gives back what outlives it.
-    pub async fn run(mut self, inbox: &mut UnboundedReceiver<Event>, stop: &mut StopSignal) -> (AttemptEnd, AttemptSetup) {
+    pub async fn run(
+        mut self,
+        inbox: &mut UnboundedReceiver<Event>,
+        stop: &mut StopSignal,
+    ) -> (AttemptEnd, AttemptSetup, Figures) {
         self.stop_requested(stop.requested());
-        let mut figures = tokio::time::interval(PROGRESS_INTERVAL);
+        let mut ticks = tokio::time::interval(PROGRESS_INTERVAL);
         loop {
             if let Some(end) = self.end.take() {
-                return (end, self.setup);
+                return (end, self.setup, self.figures);
             }
             let deadline = self.deadline();
             tokio::select! {
                 event = inbox.recv() => self.on_event(event.expect("this run keeps a sender")),
                 request = stop.changed() => self.stop_requested(request),
-                _ = figures.tick() => self.show_figures(),
+                _ = ticks.tick() => self.show_figures(),
                 () = tokio::time::sleep_until(deadline.into()) => self.tick(),
             }
         }
@@ -499,21 +501,13 @@ impl AttemptRun {
     fn commits_done(&mut self, checkpoint: CheckpointId) {
         crash::point("committed");
         self.owed_commits.remove(&checkpoint);
-        self.committed = Some(checkpoint);
+        self.figures.committed = Some(checkpoint);
         (self.setup.listener)(JobEvent::Committed { checkpoint });
         self.step(CoordEvent::CommitsDone { now: self.now(), checkpoint });
     }
 
     fn show_figures(&mut self) {
-        let (before, last) = &self.last_figures;
-        let span = before.elapsed();
-        let (stages, figures) = super::figures::stages(&self.setup.parts.execution, &self.setup.deployment, last, span);
-        self.last_figures = (clock::monotonic(), figures);
-        (self.setup.listener)(JobEvent::Progress(Progress {
-            elapsed: self.now(),
-            stages,
-            checkpoint: self.setup.last_completed.clone(),
-            committed: self.committed,
-        }));
+        let progress = self.figures.read(self.setup.last_completed.clone());
+        (self.setup.listener)(JobEvent::Progress(progress));
     }
 }

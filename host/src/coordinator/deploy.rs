@@ -15,6 +15,7 @@ use crate::task::node::{DeadLetterRoute, Node, NodeKind, OperatorNode, SourceNod
 use crate::task::run::{SourceNames, Task, TaskParts};
 use crate::task::sink::SinkNode;
 use crate::task::snapshot::EventSender;
+use crate::task::times::TaskTimes;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,6 +49,8 @@ pub struct JobParts {
     pub load_build: BuildLoader,
     /// Block cache and the like, shared by all backends.
     pub resources: SharedResources,
+    /// By subtask: where its time goes, attempt after attempt.
+    pub times: Vec<Arc<TaskTimes>>,
 }
 
 /// Where an attempt starts.
@@ -179,6 +182,7 @@ pub fn deploy(
                 index: subtask,
                 source_names: Arc::clone(&names),
                 generation: attempt.generation,
+                times: Arc::clone(&parts.times[index.0 as usize]),
             });
             tasks.push((place, task));
         }

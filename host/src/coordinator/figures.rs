@@ -1,51 +1,122 @@
-//! Figures for the progress display, read from the stages' counters.
+//! Figures for the progress display and the profile, read from the counters of the stages.
 
-use super::deploy::Deployment;
-use crate::graph::ExecutionGraph;
-use crate::graph::execution::NodeRef;
-use crate::job::StageProgress;
+use super::deploy::{Deployment, JobParts};
+use crate::channel::GateControl;
+use crate::clock;
+use crate::graph::execution::{NodeRef, TaskSpec};
+use crate::job::{CheckpointProgress, NodeProfile, Progress, StageProfile, StageProgress};
+use crate::task::messages::TaskControl;
+use crate::task::metrics::StageMetrics;
+use crate::task::times::{NodeTimes, Stage, TaskTimes};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use weir_protocol::CheckpointId;
 
-/// Figures of every task, and the (busy, blocked) nanoseconds to give to the next call. `last`: those of the call before;
-/// `span`: time since then.
-pub fn stages(
-    execution: &ExecutionGraph,
-    deployment: &Deployment,
-    last: &[(u64, u64)],
-    span: Duration,
-) -> (Vec<StageProgress>, Vec<(u64, u64)>) {
-    let (mut stages, mut figures) = (Vec::new(), Vec::new());
-    for (t, task) in execution.tasks.iter().enumerate() {
-        let metrics = &deployment.metrics[t];
-        let head = &metrics[0];
-        let busy = head.busy_ns.load(Ordering::Relaxed);
-        let blocked = head.blocked_ns.load(Ordering::Relaxed);
+/// Reads the counters of an attempt. It outlives the attempt's threads, so that the last figures are whole.
+pub struct Figures {
+    parts: Arc<JobParts>,
+    metrics: Vec<Vec<Arc<StageMetrics>>>,
+    controls: Vec<GateControl<TaskControl>>,
+    /// Origin of the run's monotonic time.
+    origin: Instant,
+    /// When it was last read, with the (busy, blocked) nanoseconds of each task: shares are of the time since.
+    last: (Instant, Vec<(u64, u64)>),
+    /// The checkpoint up to which everything is committed.
+    pub committed: Option<CheckpointId>,
+}
+
+impl Figures {
+    /// Of a deployed attempt.
+    pub fn new(parts: &Arc<JobParts>, deployment: &Deployment, origin: Instant) -> Self {
+        let work = parts.execution.tasks.iter().map(|task| work_ns(times_of(parts, task))).collect();
+        Figures {
+            parts: Arc::clone(parts),
+            metrics: deployment.metrics.clone(),
+            controls: deployment.controls.clone(),
+            origin,
+            last: (clock::monotonic(), work),
+            committed: None,
+        }
+    }
+
+    /// What the counters say now. `checkpoint`: the last completed one.
+    pub fn read(&mut self, checkpoint: Option<CheckpointProgress>) -> Progress {
+        let (before, last) = &self.last;
+        let span = before.elapsed();
+        let tasks = &self.parts.execution.tasks;
+        let (stages, work) = (0..tasks.len()).map(|t| self.stage(t, last[t], span)).unzip();
+        self.last = (clock::monotonic(), work);
+        Progress { elapsed: self.origin.elapsed(), stages, checkpoint, committed: self.committed }
+    }
+
+    /// Figures of one task, and its (busy, blocked) nanoseconds.
+    fn stage(&self, t: usize, last: (u64, u64), span: Duration) -> (StageProgress, (u64, u64)) {
+        let (task, metrics) = (&self.parts.execution.tasks[t], &self.metrics[t]);
+        let times = times_of(&self.parts, task);
+        let work = work_ns(times);
         let whole = (span.as_nanos() as f32 * task.parallelism as f32).max(1.0);
         let share = |now: u64, before: u64| (now.saturating_sub(before) as f32 / whole).min(1.0);
-        let (busy_share, blocked_share) = (share(busy, last[t].0), share(blocked, last[t].1));
-        let backlog = (0..task.parallelism)
-            .map(|subtask| deployment.controls[task.subtask(subtask).0 as usize].backlog_bytes() as u64)
-            .sum();
-        let leaving: u64 = metrics
-            .iter()
-            .zip(&task.nodes)
-            .map(|(metrics, node)| match node.node {
-                NodeRef::Sink(_) => metrics.records_in.load(Ordering::Relaxed),
-                NodeRef::Source(_) | NodeRef::Operator(_) => metrics.records_exchanged.load(Ordering::Relaxed),
-            })
-            .sum();
-        stages.push(StageProgress {
+        let (busy, backpressured) = (share(work.0, last.0), share(work.1, last.1));
+        let subtasks = (0..task.parallelism).map(|subtask| task.subtask(subtask).0 as usize);
+        let leaving = metrics.iter().zip(&task.nodes).map(|(metrics, node)| match node.node {
+            NodeRef::Sink(_) => metrics.records_in.load(Ordering::Relaxed),
+            NodeRef::Source(_) | NodeRef::Operator(_) => metrics.records_exchanged.load(Ordering::Relaxed),
+        });
+        let progress = StageProgress {
             name: task.name.clone(),
             subtasks: task.parallelism,
-            records_in: head.records_in.load(Ordering::Relaxed),
-            records_out: leaving,
-            backlog_bytes: backlog,
-            busy: busy_share,
-            backpressured: blocked_share,
-            idle: (1.0 - busy_share - blocked_share).max(0.0),
-        });
-        figures.push((busy, blocked));
+            records_in: metrics[0].records_in.load(Ordering::Relaxed),
+            records_out: leaving.sum(),
+            backlog_bytes: subtasks.map(|subtask| self.controls[subtask].backlog_bytes() as u64).sum(),
+            busy,
+            backpressured,
+            idle: (1.0 - busy - backpressured).max(0.0),
+            thread: Duration::from_nanos(times.iter().map(|times| times.thread_ns.get()).sum()),
+            nodes: (0..task.nodes.len()).map(|n| node_profile(&task.nodes[n].name, times, n)).collect(),
+        };
+        (progress, work)
     }
-    (stages, figures)
+}
+
+/// Counters of a task's subtasks.
+fn times_of<'p>(parts: &'p JobParts, task: &TaskSpec) -> &'p [Arc<TaskTimes>] {
+    let first = task.first_subtask.0 as usize;
+    &parts.times[first..first + task.parallelism as usize]
+}
+
+/// Nanoseconds at work and waiting for room.
+fn work_ns(times: &[Arc<TaskTimes>]) -> (u64, u64) {
+    let blocked = times.iter().map(|times| times.stage_ns(Stage::Blocked)).sum();
+    (times.iter().map(|times| times.busy_ns()).sum(), blocked)
+}
+
+/// A node's figures, summed over the subtasks; stages of which there is nothing to say are left out.
+fn node_profile(name: &str, times: &[Arc<TaskTimes>], node: usize) -> NodeProfile {
+    let sum = |of: &dyn Fn(&NodeTimes) -> u64| -> u64 { times.iter().map(|times| of(&times.nodes[node])).sum() };
+    let stages = Stage::ALL.into_iter().map(|stage| {
+        let counts = match stage {
+            Stage::Guest => vec![("calls", sum(&|node| node.calls.get()))],
+            Stage::HostCalls => vec![("calls", sum(&|node| node.host_calls.get()))],
+            Stage::LookUp => vec![
+                ("hits", sum(&|node| node.hits.get())),
+                ("misses", sum(&|node| node.misses.get())),
+                ("store reads", sum(&|node| node.store_reads.get())),
+            ],
+            Stage::Idle
+            | Stage::Blocked
+            | Stage::SourcePoll
+            | Stage::Exchange
+            | Stage::Group
+            | Stage::Take
+            | Stage::Apply
+            | Stage::SinkWrite
+            | Stage::Sweep
+            | Stage::Snapshot
+            | Stage::Rest => Vec::new(),
+        };
+        StageProfile { stage: stage.name(), time: Duration::from_nanos(sum(&|node| node.stage_ns(stage))), counts }
+    });
+    let said = |stage: &StageProfile| !stage.time.is_zero() || stage.counts.iter().any(|(_, count)| *count > 0);
+    NodeProfile { name: name.to_owned(), records: sum(&|node| node.records.get()), stages: stages.filter(said).collect() }
 }

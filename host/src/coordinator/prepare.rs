@@ -9,6 +9,7 @@ use crate::connectors::{ConnectorError, SinkConnector, factory::sink_connector, 
 use crate::graph::{ExecutionGraph, JobGraph, PluginFacts, Problem, SinkConnectorSpec, SinkSpec};
 use crate::job::{EventListener, JobOutcome, RunOptions, Runtime, StopSignal};
 use crate::state::SharedResources;
+use crate::task::times::TaskTimes;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -112,6 +113,7 @@ impl HostRuntime {
             resources: SharedResources::new(usize::try_from(graph.state.cache_bytes / 4).unwrap_or(usize::MAX)),
             provider: Arc::clone(&self.provider),
             load_build: self.load_build(),
+            times: task_times(&execution),
             graph,
             execution,
             sources,
@@ -119,6 +121,12 @@ impl HostRuntime {
         };
         Ok((parts, factory))
     }
+}
+
+/// Counters of every subtask, by its index.
+fn task_times(execution: &ExecutionGraph) -> Vec<Arc<TaskTimes>> {
+    let subtasks = execution.tasks.iter().flat_map(|task| (0..task.parallelism).map(|_| task.nodes.len()));
+    subtasks.map(|nodes| Arc::new(TaskTimes::new(nodes))).collect()
 }
 
 impl Runtime for HostRuntime {

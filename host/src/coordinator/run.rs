@@ -633,8 +633,11 @@ impl JobRun {
             listener: Arc::clone(&self.listener),
             last_completed: None,
         };
-        let (end, setup) = AttemptRun::new(setup, events).run(inbox, stop).await;
+        let (end, setup, mut figures) = AttemptRun::new(setup, events).run(inbox, stop).await;
+        let last_completed = setup.last_completed.clone();
         let outcome = self.wind_up(end, setup, start).await;
+        // The threads have ended: these figures are whole.
+        (self.listener)(JobEvent::Progress(figures.read(last_completed)));
         forwarder.abort();
         Ok(outcome)
     }

@@ -11,7 +11,7 @@ use super::lineup::{BEFORE, Folders, Lineup};
 use super::rocks::{self, LinkedFile, RocksStore, SharedResources};
 use super::scan::ScanOverlay;
 use super::writer::StoreWriter;
-use super::{CheckpointedBackend, RestoredState, SnapshotDone, files, state_error};
+use super::{CheckpointedBackend, LookUps, RestoredState, SnapshotDone, files, state_error};
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_plugin::batch::{CellOp, Cells};
@@ -40,6 +40,7 @@ pub struct RocksBackend {
     budget: Budget,
     located: Located,
     scratch: Scratch,
+    look_ups: LookUps,
     overlay: ScanOverlay,
     /// Before `store`: its thread ends first.
     writer: StoreWriter,
@@ -118,6 +119,7 @@ impl RocksBackend {
             budget,
             located: Located::default(),
             scratch: Scratch::default(),
+            look_ups: LookUps::default(),
             overlay: ScanOverlay::default(),
             writer,
             store,
@@ -173,6 +175,9 @@ impl RocksBackend {
     ) -> Result<(), StateError> {
         let begin = ids.len();
         self.cache.find_all(state, keys, range.clone(), ids);
+        let misses = self.cache.misses().len();
+        self.look_ups.hits += (range.len() - misses) as u64;
+        self.look_ups.misses += misses as u64;
         if !self.cache.misses().is_empty() {
             self.load(state, keys, range.start, &mut ids[begin..])?;
         }
@@ -190,6 +195,7 @@ impl RocksBackend {
         if self.knows_all {
             return self.add_absent(state, keys, start, ids);
         }
+        self.look_ups.store_reads += self.cache.misses().len() as u64;
         let RocksBackend { cache, scratch, store, .. } = self;
         scratch.keys.clear();
         scratch.ends.clear();
@@ -473,5 +479,9 @@ impl CheckpointedBackend for RocksBackend {
 
     fn memory_bytes(&self) -> usize {
         self.memory()
+    }
+
+    fn look_ups(&self) -> LookUps {
+        self.look_ups
     }
 }

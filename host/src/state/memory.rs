@@ -7,7 +7,7 @@
 use super::cache::{CellCache, NONE, PASS_KEYS};
 use super::cell::Kind;
 use super::copies::{Copies, split_key};
-use super::{CheckpointedBackend, LocalSnapshot, RestoredState, SnapshotDone, SnapshotFile, files, state_error};
+use super::{CheckpointedBackend, LocalSnapshot, LookUps, RestoredState, SnapshotDone, SnapshotFile, files, state_error};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
@@ -31,6 +31,7 @@ pub struct MemoryBackend {
     /// States and cells of the last `prefetch`, state by state, as long as nothing was written since.
     located: (Vec<StateId>, Vec<u32>),
     scan: Scan,
+    look_ups: LookUps,
     folder: PathBuf,
     prefix: String,
     /// Number of the last snapshot file.
@@ -57,6 +58,7 @@ impl MemoryBackend {
             cells: CellCache::new(),
             located: Default::default(),
             scan: Scan::default(),
+            look_ups: LookUps::default(),
             folder,
             prefix: name_prefix,
             last: 0,
@@ -92,6 +94,9 @@ impl MemoryBackend {
         for from in (0..keys.len()).step_by(PASS_KEYS) {
             let begin = ids.len();
             self.cells.find_all(state, keys, from..keys.len().min(from + PASS_KEYS), ids);
+            let misses = self.cells.misses().len();
+            self.look_ups.hits += (ids.len() - begin - misses) as u64;
+            self.look_ups.misses += misses as u64;
             for &id in &ids[begin..] {
                 match id {
                     NONE => out.push_none(),
@@ -277,6 +282,10 @@ impl CheckpointedBackend for MemoryBackend {
 
     fn memory_bytes(&self) -> usize {
         self.cells.bytes()
+    }
+
+    fn look_ups(&self) -> LookUps {
+        self.look_ups
     }
 }
 

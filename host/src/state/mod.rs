@@ -73,6 +73,33 @@ pub trait CheckpointedBackend: KeyedStateBackend {
 
     /// Bytes held in memory (cells, copies).
     fn memory_bytes(&self) -> usize;
+
+    /// What was looked up so far.
+    fn look_ups(&self) -> LookUps;
+}
+
+/// Keys that a backend has looked up, once for each state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LookUps {
+    /// They were in memory.
+    pub hits: u64,
+    /// They were not.
+    pub misses: u64,
+    /// Those of the misses that were read from the store: the others are known to have no state.
+    pub store_reads: u64,
+}
+
+impl std::ops::Sub for LookUps {
+    type Output = LookUps;
+
+    /// What came after an earlier figure of the same backend.
+    fn sub(self, before: LookUps) -> LookUps {
+        LookUps {
+            hits: self.hits - before.hits,
+            misses: self.misses - before.misses,
+            store_reads: self.store_reads - before.store_reads,
+        }
+    }
 }
 
 /// Which backend keeps an operator's state; its name stands in the manifest.

@@ -15,10 +15,6 @@ pub struct StageMetrics {
     pub records_dropped: AtomicU64,
     /// Bad records that went to the dead letter.
     pub records_dead: AtomicU64,
-    /// Nanoseconds spent working, over all subtasks of the chain that this stage heads.
-    pub busy_ns: AtomicU64,
-    /// Nanoseconds spent waiting for room in an output.
-    pub blocked_ns: AtomicU64,
 }
 
 impl StageMetrics {

@@ -7,4 +7,5 @@ pub mod operator;
 pub mod run;
 pub mod sink;
 pub mod snapshot;
+pub mod times;
 pub mod wasm_operator;

@@ -4,7 +4,7 @@ use super::metrics::StageMetrics;
 use super::operator::StreamOperator;
 use super::sink::SinkNode;
 use crate::connectors::Source;
-use crate::state::CheckpointedBackend;
+use crate::state::{CheckpointedBackend, LookUps};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -42,6 +42,13 @@ pub struct OperatorNode {
     pub end_of_data_sent: bool,
     /// What the dead letter needs to know, if bad records go there.
     pub dead_letter: Option<DeadLetterRoute>,
+}
+
+impl OperatorNode {
+    /// What its backend has looked up so far.
+    pub fn look_ups(&self) -> LookUps {
+        self.backend.as_ref().map_or_else(LookUps::default, |backend| backend.look_ups())
+    }
 }
 
 /// How an operator's bad records reach the dead-letter sink.

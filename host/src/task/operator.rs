@@ -1,6 +1,7 @@
 //! What a subtask asks of an operator. A Wasm plugin is one implementation; benches bring native ones.
 
 use crate::connectors::Remedy;
+use weir_plugin::CallTimes;
 use weir_plugin::batch::RecordBatch;
 use weir_plugin::state::KeyedStateBackend;
 
@@ -52,6 +53,11 @@ pub trait StreamOperator: Send {
     /// After the last port: a page of keys with state.
     fn on_end_keys(&mut self, _keys: &[Vec<u8>], _state: StateRef<'_>) -> Result<Processed, OperatorFailure> {
         Ok(Processed::default())
+    }
+
+    /// Where its calls spent their time so far; what it does not say counts as "rest".
+    fn times(&self) -> CallTimes {
+        CallTimes::default()
     }
 
     /// A clean end.

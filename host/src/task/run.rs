@@ -7,6 +7,7 @@ use super::metrics::StageMetrics;
 use super::node::{Node, NodeKind, OperatorNode, Target};
 use super::operator::{OperatorFailure, Processed};
 use super::snapshot::{EventSender, SnapshotParts};
+use super::times::{Stage, StageClock, TaskTimes};
 use crate::channel::{Batch, Cancelled, InputGate, OutputGate, Provenance, Received, StreamElement};
 use crate::connectors::dead_letter::{DeadLetter, Place, dead_letter_line};
 use crate::connectors::{Budget, ConnectorError, Remedy, SourcePoll};
@@ -69,6 +70,8 @@ pub struct TaskParts {
     pub source_names: SourceNames,
     /// The attempt.
     pub generation: Generation,
+    /// Where it counts its time.
+    pub times: Arc<TaskTimes>,
 }
 
 /// A running subtask.
@@ -83,8 +86,9 @@ pub struct Task {
     /// A suspension's barrier has passed: what would follow belongs to no checkpoint of this run.
     paused: bool,
     input_closed: bool,
-    /// Time spent waiting for room in outputs since the loop last looked.
-    blocked: Duration,
+    /// The node that writes to each gate.
+    writers: Vec<usize>,
+    clock: StageClock,
 }
 
 impl Task {
@@ -99,13 +103,20 @@ impl Task {
             }
         }
         let aligner = (!channels.is_empty()).then(|| BarrierAligner::new(parts.generation, &channels));
-        Task { parts, aligner, open_channels, poll_at: None, paused: false, input_closed: false, blocked: Duration::ZERO }
+        let writers = (0..parts.outputs.len()).map(|gate| writer_of(&parts.nodes, gate)).collect();
+        let clock = StageClock::start(Arc::clone(&parts.times));
+        Task { parts, aligner, open_channels, poll_at: None, paused: false, input_closed: false, writers, clock }
     }
 
     /// Runs to the end: a clean one after `Finish`, a cancel, or a failure, which is reported.
     pub fn run(mut self) {
         let subtask = self.parts.subtask;
-        let event = match self.run_loop() {
+        // What was built before belongs to no thread of its own.
+        self.clock = StageClock::start(Arc::clone(&self.parts.times));
+        let ended = self.run_loop();
+        self.clock.lap(0, Stage::Rest);
+        self.clock.turn();
+        let event = match ended {
             Ok(()) => TaskEvent::Finished { subtask },
             Err(TaskStop::Cancelled) => return,
             Err(TaskStop::Failed(failure)) => TaskEvent::Failed { subtask, failure },
@@ -118,27 +129,16 @@ impl Task {
         let mut more = false;
         while !self.input_closed {
             let wait = if more { Duration::ZERO } else { self.patience() };
-            let received = self.parts.gate.receive(wait)?;
-            let begun = clock::monotonic();
-            self.blocked = Duration::ZERO;
-            let worked = match received {
-                Received::Control(control) => {
-                    self.on_control(control)?;
-                    true
-                }
-                Received::Element { channel, element } => {
-                    self.on_element(channel, element)?;
-                    true
-                }
+            let received = self.parts.gate.receive(wait);
+            self.clock.lap(0, Stage::Idle);
+            match received? {
+                Received::Control(control) => self.on_control(control)?,
+                Received::Element { channel, element } => self.on_element(channel, element)?,
                 Received::Timeout => self.poll_source()?,
-            };
-            more = sweep(&mut self.parts.nodes, &self.parts.place)?;
-            if worked || more {
-                let busy = begun.elapsed().saturating_sub(self.blocked);
-                let metrics = &self.parts.nodes[0].metrics;
-                StageMetrics::add(&metrics.busy_ns, busy.as_nanos() as u64);
-                StageMetrics::add(&metrics.blocked_ns, self.blocked.as_nanos() as u64);
             }
+            self.clock.lap(0, Stage::Rest);
+            more = sweep(&mut self.parts.nodes, &mut self.clock, &self.parts.place)?;
+            self.clock.turn();
         }
         self.close()
     }
@@ -256,9 +256,10 @@ impl Task {
             Arc::clone(&self.parts.place),
         );
         // 2. Every node of the chain: state is frozen, transactions are prepared.
-        for node in &mut self.parts.nodes {
-            snapshot_node(node, self.parts.index, checkpoint, &parts)
-                .map_err(|(message, remedy)| failed(&self.parts.place, message, remedy))?;
+        for (n, node) in self.parts.nodes.iter_mut().enumerate() {
+            let frozen = snapshot_node(node, self.parts.index, checkpoint, &parts);
+            self.clock.lap(n, Stage::Snapshot);
+            frozen.map_err(|(message, remedy)| failed(&self.parts.place, message, remedy))?;
         }
         // 3. The barrier leaves: readers downstream begin to align while our files are still being written.
         self.send_to_all(&StreamElement::Barrier(checkpoint))?;
@@ -271,29 +272,30 @@ impl Task {
         Ok(())
     }
 
-    /// Asks the source for records, if this is a source and it is time. True: something was done.
-    fn poll_source(&mut self) -> Result<bool, TaskStop> {
-        let NodeKind::Source(source) = &mut self.parts.nodes[0].kind else { return Ok(false) };
+    /// Asks the source for records, if this is a source and it is time.
+    fn poll_source(&mut self) -> Result<(), TaskStop> {
+        let NodeKind::Source(source) = &mut self.parts.nodes[0].kind else { return Ok(()) };
         if source.ended || self.paused || self.poll_at.is_some_and(|at| at > clock::monotonic()) {
-            return Ok(false);
+            return Ok(());
         }
-        let polled = source.reader.poll(SOURCE_BUDGET).map_err(|error| connector_failed(&self.parts.place, error))?;
-        match polled {
+        let polled = source.reader.poll(SOURCE_BUDGET);
+        self.clock.lap(0, Stage::SourcePoll);
+        match polled.map_err(|error| connector_failed(&self.parts.place, error))? {
             SourcePoll::Pending(wait) => {
                 self.poll_at = Some(clock::monotonic() + wait);
-                Ok(false)
+                Ok(())
             }
             SourcePoll::Batch { records, provenance } => {
                 self.poll_at = None;
                 StageMetrics::add(&self.parts.nodes[0].metrics.records_in, records.len() as u64);
-                self.emit(0, 0, Batch { records, provenance })?;
-                Ok(true)
+                self.clock.records(0, records.len());
+                self.emit(0, 0, Batch { records, provenance })
             }
             SourcePoll::End => {
                 source.ended = true;
                 self.propagate_end(0)?;
                 let _ = self.parts.events.send(TaskEvent::EndOfData { subtask: self.parts.subtask });
-                Ok(true)
+                Ok(())
             }
         }
     }
@@ -302,12 +304,18 @@ impl Task {
     fn deliver(&mut self, node: usize, port: u32, batch: Batch) -> Result<(), TaskStop> {
         let own = &mut self.parts.nodes[node];
         StageMetrics::add(&own.metrics.records_in, batch.records.len() as u64);
+        self.clock.records(node, batch.records.len());
         match &mut own.kind {
             NodeKind::Source(_) => unreachable!("a source has no input"),
-            NodeKind::Sink(sink) => sink.write(&batch).map_err(|error| connector_failed(&self.parts.place, error)),
+            NodeKind::Sink(sink) => {
+                let written = sink.write(&batch);
+                self.clock.lap(node, Stage::SinkWrite);
+                written.map_err(|error| connector_failed(&self.parts.place, error))
+            }
             NodeKind::Operator(operator) => {
                 let state = operator.backend.as_deref_mut().map(|backend| backend as &mut dyn KeyedStateBackend);
                 let processed = operator.instance.process(port, &batch.records, state);
+                self.clock.lap_call(node, operator.instance.times(), operator.look_ups());
                 match processed {
                     Ok(processed) => {
                         self.dead_letters(node, &batch, &processed.bad)?;
@@ -345,11 +353,7 @@ impl Task {
                 Target::Chained { node, port } => self.deliver(node, port, own)?,
                 Target::Gate(gate) => {
                     StageMetrics::add(&self.parts.nodes[node].metrics.records_exchanged, own.records.len() as u64);
-                    let TaskParts { nodes, outputs, place, .. } = &mut self.parts;
-                    let begun = clock::monotonic();
-                    if outputs[gate].send_batch(own, || sweep(nodes, place))? {
-                        self.blocked += begun.elapsed();
-                    }
+                    self.send_through(gate, |output, background| output.send_batch(own, background))?;
                 }
             }
         }
@@ -358,11 +362,29 @@ impl Task {
 
     /// Sends an element through every edge that leaves the thread.
     fn send_to_all(&mut self, element: &StreamElement) -> Result<(), TaskStop> {
-        let TaskParts { nodes, outputs, place, .. } = &mut self.parts;
-        for gate in outputs {
-            gate.send_to_all(element.clone(), || sweep(nodes, place))?;
+        for gate in 0..self.parts.outputs.len() {
+            self.send_through(gate, |output, background| output.send_to_all(element.clone(), background))?;
         }
         Ok(())
+    }
+
+    /// Sends through a gate. State is swept while there is no room.
+    fn send_through(
+        &mut self,
+        gate: usize,
+        send: impl FnOnce(&mut OutputGate<TaskControl>, &mut dyn FnMut() -> Result<bool, TaskStop>) -> Result<bool, TaskStop>,
+    ) -> Result<(), TaskStop> {
+        let Task { parts: TaskParts { nodes, outputs, place, .. }, clock, writers, .. } = self;
+        let mut stage = Stage::Exchange;
+        let writer = writers[gate];
+        let sent = send(&mut outputs[gate], &mut || {
+            // It is asked to work because there is no room: from now on it waits.
+            clock.lap(writer, stage);
+            stage = Stage::Blocked;
+            sweep(nodes, clock, place)
+        });
+        clock.lap(writer, stage);
+        sent.map(drop)
     }
 
     /// All of one input port's channels have sent EndOfData.
@@ -374,6 +396,7 @@ impl Task {
             if operator.ended_ports.insert(port) && operator.instance.wants_end() {
                 let state = operator.backend.as_deref_mut().map(|backend| backend as &mut dyn KeyedStateBackend);
                 let processed = operator.instance.on_end(port, state);
+                self.clock.lap_call(node, operator.instance.times(), operator.look_ups());
                 self.emit_end(node, processed)?;
             }
             if last {
@@ -394,12 +417,13 @@ impl Task {
                 return Ok(());
             }
             let backend = operator.backend.as_deref_mut().expect("an operator with states has a backend");
-            let keys = backend
-                .scan_keys(&states, after.as_deref(), END_KEYS_PAGE)
-                .map_err(|error| state_failed(&self.parts.place, &error))?;
+            let keys = backend.scan_keys(&states, after.as_deref(), END_KEYS_PAGE);
+            self.clock.lap(node, Stage::LookUp);
+            let keys = keys.map_err(|error| state_failed(&self.parts.place, &error))?;
             let done = keys.len() < END_KEYS_PAGE;
             if !keys.is_empty() {
                 let processed = operator.instance.on_end_keys(&keys, Some(backend as &mut dyn KeyedStateBackend));
+                self.clock.lap_call(node, operator.instance.times(), operator.look_ups());
                 self.emit_end(node, processed)?;
             }
             let NodeKind::Operator(operator) = &mut self.parts.nodes[node].kind else { return Ok(()) };
@@ -422,8 +446,7 @@ impl Task {
                 match self.parts.nodes[node].outputs[output][t] {
                     Target::Chained { node, port } => self.input_ended(node, port)?,
                     Target::Gate(gate) => {
-                        let TaskParts { nodes, outputs, place, .. } = &mut self.parts;
-                        outputs[gate].send_to_all(StreamElement::EndOfData, || sweep(nodes, place))?;
+                        self.send_through(gate, |output, background| output.send_to_all(StreamElement::EndOfData, background))?;
                     }
                 }
             }
@@ -464,6 +487,7 @@ impl Task {
             letters.push(&[], &line, batch.records.time(i));
         }
         let provenance = batch.provenance.derived();
+        self.clock.lap(node, Stage::Rest);
         self.emit(node, output, Batch { records: letters, provenance })
     }
 
@@ -483,12 +507,13 @@ impl Task {
 
     /// The clean end: instances are closed, then the channels.
     fn close(&mut self) -> Result<(), TaskStop> {
-        for node in &mut self.parts.nodes {
+        for (n, node) in self.parts.nodes.iter_mut().enumerate() {
             match &mut node.kind {
                 NodeKind::Source(_) => {}
                 NodeKind::Operator(operator) => operator.instance.close(),
                 NodeKind::Sink(sink) => sink.close().map_err(|error| connector_failed(&self.parts.place, error))?,
             }
+            self.clock.lap(n, Stage::Rest);
         }
         self.send_to_all(&StreamElement::EndOfInput)
     }
@@ -531,14 +556,22 @@ pub fn named_spans(names: &SourceNames, spans: &[crate::channel::SourceSpan]) ->
 }
 
 /// One slice of background work of every backend in the chain. True: there is more.
-fn sweep(nodes: &mut [Node], place: &Arc<str>) -> Result<bool, TaskStop> {
+fn sweep(nodes: &mut [Node], clock: &mut StageClock, place: &Arc<str>) -> Result<bool, TaskStop> {
     let mut more = false;
-    for node in nodes {
+    for (n, node) in nodes.iter_mut().enumerate() {
         if let NodeKind::Operator(OperatorNode { backend: Some(backend), .. }) = &mut node.kind {
-            more |= backend.sweep().map_err(|error| state_failed(place, &error))?;
+            let swept = backend.sweep();
+            clock.lap(n, Stage::Sweep);
+            more |= swept.map_err(|error| state_failed(place, &error))?;
         }
     }
     Ok(more)
+}
+
+/// The node that has this gate among its targets.
+fn writer_of(nodes: &[Node], gate: usize) -> usize {
+    let writes = |node: &Node| node.outputs.iter().flatten().any(|target| *target == Target::Gate(gate));
+    nodes.iter().position(writes).expect("a gate is made for a target of a node")
 }
 
 fn snapshot_node(node: &mut Node, subtask: u32, checkpoint: CheckpointId, parts: &SnapshotParts) -> Result<(), (String, Remedy)> {

@@ -3,7 +3,7 @@
 use super::operator::{OperatorFailure, Processed, StateRef, StreamOperator};
 use crate::connectors::Remedy;
 use weir_plugin::batch::RecordBatch;
-use weir_plugin::{BadRecordPolicy, Failure, SupervisedOperator};
+use weir_plugin::{BadRecordPolicy, CallTimes, Failure, SupervisedOperator};
 
 /// An operator that is a plugin.
 pub struct WasmOperator {
@@ -61,6 +61,10 @@ impl StreamOperator for WasmOperator {
 
     fn on_end_keys(&mut self, keys: &[Vec<u8>], state: StateRef<'_>) -> Result<Processed, OperatorFailure> {
         self.instance().on_end_keys(keys, state).map(processed_of).map_err(|failure| failure_of(&failure))
+    }
+
+    fn times(&self) -> CallTimes {
+        self.instance.as_ref().map_or_else(CallTimes::default, SupervisedOperator::times)
     }
 
     fn close(&mut self) {
