@@ -37,6 +37,7 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   weir run job.toml
   weir run job.toml --data /fast/disk/flights
+  weir run job.toml --profile
   weir run job.toml --fresh --allow-duplicates
   weir run job.toml --from 3-17 --json > result.json";
 
@@ -113,6 +114,10 @@ pub(super) struct RunArgs {
     /// Let --fresh and --from write committed output again, and a first start write into a folder that holds output.
     #[arg(long)]
     pub allow_duplicates: bool,
+    /// At the end, tell on stderr where the time of every thread went (with --json, in the result as well), and draw it as a
+    /// flame graph: profile.svg in the data folder.
+    #[arg(long)]
+    pub profile: bool,
     #[command(flatten)]
     pub later: LaterRunArgs,
 }
@@ -120,8 +125,6 @@ pub(super) struct RunArgs {
 /// Options that a later version will know: refused by name, never ignored.
 #[derive(Clone, Debug, ClapArgs)]
 pub(super) struct LaterRunArgs {
-    #[arg(long, hide = true)]
-    profile: bool,
     #[arg(long, hide = true, num_args = 0..=1, value_name = "SOCKET", default_missing_value = "")]
     control: Option<String>,
     #[arg(long, hide = true)]
@@ -131,7 +134,7 @@ pub(super) struct LaterRunArgs {
 impl LaterRunArgs {
     /// The first one given.
     pub fn given(&self) -> Option<&'static str> {
-        let given = [("--profile", self.profile), ("--control", self.control.is_some()), ("--take-over", self.take_over)];
+        let given = [("--control", self.control.is_some()), ("--take-over", self.take_over)];
         given.iter().find(|(_, given)| *given).map(|(name, _)| *name)
     }
 }

@@ -8,6 +8,7 @@ mod json;
 mod logging;
 mod main;
 mod output;
+mod profile;
 mod progress;
 mod run;
 mod signals;

@@ -5,7 +5,7 @@ use super::exit::Exit;
 use super::main::{load, refuse, usable_data_folder};
 use super::output::Output;
 use super::progress::{Display, Reporter};
-use super::{json, logging, signals};
+use super::{json, logging, profile, signals};
 use crate::crash;
 use crate::graph::{JobGraph, Problem};
 use crate::job::{Failure, JobOutcome, LostTransaction, RunOptions, Runtime, StartMode, stop_pair};
@@ -19,7 +19,7 @@ pub(super) fn run(args: &RunArgs, common: &Common, runtime: &dyn Runtime, live: 
         Ok(prepared) => prepared,
         Err(problems) => return refuse(&problems, common, output),
     };
-    let job = graph.name.clone();
+    let (job, data) = (graph.name.clone(), options.data.clone());
     let (handle, signal) = stop_pair();
     if let Err(error) = signals::listen(handle) {
         let next = "without them Ctrl-C could not stop the job cleanly; raise the limit on threads or open files";
@@ -33,8 +33,16 @@ pub(super) fn run(args: &RunArgs, common: &Common, runtime: &dyn Runtime, live: 
 
     let mut reporter = reporter.lock().unwrap_or_else(PoisonError::into_inner);
     reporter.finish();
+    let last = reporter.last();
     if common.json {
-        output.json(&json::outcome(&job, &outcome, reporter.last()));
+        let mut document = json::outcome(&job, &outcome, last);
+        if args.profile {
+            document["profile"] = profile::document(last.map_or(&[], |last| &last.stages));
+        }
+        output.json(&document);
+    }
+    if args.profile {
+        profile::tell(&job, &data, last, output);
     }
     tell(&job, &command_of(args), &outcome, common.json, output);
     Exit::of(&outcome)

@@ -101,7 +101,7 @@ fn commands_of_later_versions_are_refused_by_name_and_unknown_ones_with_the_near
     assert_eq!(exit, Exit::Refused);
     assert!(stderr.contains("there is no such command") && stderr.contains("did you mean 'check'?"), "{stderr}");
     let (_, file) = job();
-    for option in ["--profile", "--control", "--take-over"] {
+    for option in ["--control", "--take-over"] {
         let (exit, _, stderr) = weir(&Straw::default(), &["run", &file, option]);
         assert_eq!(exit, Exit::Refused);
         assert!(stderr.contains(&format!("weir run {option}: not in this version")), "{stderr}");
