@@ -7,4 +7,5 @@ mod exact;
 mod incremental;
 mod kills;
 mod memory;
+mod profile;
 mod resume;
