@@ -1,10 +1,17 @@
 //! The only file of this crate that reads a clock.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Now, on the clock that never goes back.
 pub(crate) fn monotonic() -> Instant {
     Instant::now()
+}
+
+/// CPU time of this thread so far: what a guest has computed, however busy the machine is. One system call.
+pub(crate) fn cpu_of_this_thread() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    // The kernel counts up from zero, and nanoseconds stay below a second.
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
 /// Spans that follow each other without a gap: the end of one is the beginning of the next, for one reading each.
@@ -22,5 +29,23 @@ impl Laps {
         let span = now.saturating_duration_since(self.0);
         self.0 = now;
         span.as_nanos() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_grows_with_work_and_not_with_waiting() {
+        let begun = cpu_of_this_thread();
+        std::thread::park_timeout(Duration::from_millis(30));
+        let waited = cpu_of_this_thread() - begun;
+        assert!(waited < Duration::from_millis(20), "waiting cost {waited:?}");
+        let mut sum = 0u64;
+        while cpu_of_this_thread() - begun < Duration::from_millis(5) {
+            sum = std::hint::black_box(sum.wrapping_mul(31) + 1);
+        }
+        assert!(sum > 0);
     }
 }

@@ -49,7 +49,6 @@ mod cache;
 mod clock;
 mod committer;
 mod contract;
-mod cpu_time;
 mod describe;
 mod engine;
 mod error;

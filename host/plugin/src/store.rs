@@ -1,7 +1,7 @@
 //! One instance in its store: host data, limits armed before every call, and every failure named.
 
 use crate::batch::{Malformed, RecordBatch};
-use crate::cpu_time;
+use crate::clock;
 use crate::engine::{TICK, Ticks, ticks_in};
 use crate::error::{CallError, CallErrorKind, CallSite, Function};
 use crate::grants::Folders;
@@ -229,7 +229,7 @@ fn arm(store: &mut Store<HostState>, function: Function) {
     data.host_times = HostTimes::default();
     let ticks = ticks_in(data.limits.call);
     data.deadline = data.now() + ticks;
-    data.cpu_begun = cpu_time::of_this_thread();
+    data.cpu_begun = clock::cpu_of_this_thread();
     store.set_epoch_deadline(ticks);
 }
 
@@ -237,7 +237,7 @@ fn arm(store: &mut Store<HostState>, function: Function) {
 /// computed, so a call that had to wait for a processor gets the rest of its time.
 fn at_deadline(mut store: StoreContextMut<'_, HostState>) -> wasmtime::Result<UpdateDeadline> {
     let data = store.data_mut();
-    match left(data.limits.call, cpu_time::of_this_thread().saturating_sub(data.cpu_begun)) {
+    match left(data.limits.call, clock::cpu_of_this_thread().saturating_sub(data.cpu_begun)) {
         None => Err(Trap::Interrupt.into()),
         Some(left) => {
             let ticks = ticks_in(left);
