@@ -2,7 +2,7 @@
 
 use crate::graph::{JobGraph, PluginFacts, Problem};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -13,6 +13,11 @@ pub trait Runtime {
     /// Loads every plugin of the job (operators and plugin sinks) and gives what the graph must know of the operators, by
     /// name. A plugin that can't be loaded, is not the pinned one, or does not fit its place is a problem; all are listed.
     fn plugin_facts(&self, graph: &JobGraph) -> Result<BTreeMap<String, PluginFacts>, Vec<Problem>>;
+
+    /// What a first start with this data folder would find wrong with the job's inputs. Nothing is changed.
+    fn check_inputs(&self, _graph: &JobGraph, _data: &Path) -> Vec<Problem> {
+        Vec::new()
+    }
 
     /// Runs the job until it is finished, stopped or failed. Blocks the calling thread.
     fn run(&self, graph: JobGraph, options: RunOptions, stop: StopSignal, events: EventListener) -> JobOutcome;

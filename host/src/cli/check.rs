@@ -30,9 +30,13 @@ pub(super) fn check(args: &JobArgs, common: &Common, runtime: &dyn Runtime, outp
 
 fn describe(args: &JobArgs, runtime: &dyn Runtime) -> Result<Description, Vec<Problem>> {
     let graph = load(args)?;
-    usable_data_folder(args, &graph)?;
+    let data = usable_data_folder(args, &graph)?;
     let facts = runtime.plugin_facts(&graph)?;
     let execution = ExecutionGraph::derive(&graph, &facts)?;
+    let problems = runtime.check_inputs(&graph, &data);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
     Ok(Description::of(&graph, &facts, &execution))
 }
 

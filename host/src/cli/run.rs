@@ -96,7 +96,7 @@ pub(super) fn tell(job: &str, command: &str, outcome: &JobOutcome, json: bool, o
             success(format!("job '{job}' has finished: all input is processed and committed, final checkpoint {checkpoint}"));
         }
         JobOutcome::AlreadyFinished { checkpoint } => success(format!(
-            "job '{job}' had finished before, with checkpoint {checkpoint}: nothing to do (--fresh starts over, another --data starts apart)"
+            "job '{job}' had finished before, with checkpoint {checkpoint}: nothing to do, whatever the job file says now (--fresh --allow-duplicates starts over, another --data starts apart)"
         )),
         JobOutcome::Suspended { checkpoint } => {
             success(format!("job '{job}' is stopped: all output up to checkpoint {checkpoint} is committed; the next run goes on from there"));

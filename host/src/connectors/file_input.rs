@@ -120,7 +120,7 @@ pub(super) fn bytes_before(
 /// The error of a file that is not the one that was read before.
 pub(super) fn changed(path: &str, how: &str) -> ConnectorError {
     ConnectorError::permanent(format!(
-        "source file {path} changed: {how}. Its positions mean nothing any more: put the old file back, or start over with --fresh"
+        "source file {path} changed: {how}. Its positions mean nothing any more: put the old file back, or start over with --fresh --allow-duplicates (what was committed is then written again)"
     ))
 }
 
@@ -146,7 +146,7 @@ fn open(path: &str) -> Result<File, ConnectorError> {
 fn cannot_open(path: &str, error: &io::Error) -> ConnectorError {
     match error.kind() {
         ErrorKind::NotFound => ConnectorError::permanent(format!(
-            "source file {path} is gone: the list of files is fixed at the first start of a job. Put it back, or start over with --fresh"
+            "source file {path} is gone: the list of files is fixed at the first start of a job. Put it back, or start over with --fresh --allow-duplicates (what was committed is then written again)"
         )),
         _ => disk_error("open the source file", Path::new(path), error),
     }

@@ -11,7 +11,7 @@ use crate::job::{EventListener, JobOutcome, RunOptions, Runtime, StopSignal};
 use crate::state::SharedResources;
 use crate::task::times::TaskTimes;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use weir_plugin::{EngineConfig, PluginEngine};
 
@@ -46,12 +46,33 @@ impl Runtime for LazyRuntime {
         self.get()?.plugin_facts(graph)
     }
 
+    fn check_inputs(&self, graph: &JobGraph, data: &Path) -> Vec<Problem> {
+        missing_inputs(graph, data)
+    }
+
     fn run(&self, graph: JobGraph, options: RunOptions, stop: StopSignal, events: EventListener) -> JobOutcome {
         match self.get() {
             Ok(runtime) => runtime.run(graph, options, stop, events),
             Err(problems) => JobOutcome::Refused { problems },
         }
     }
+}
+
+/// Sources that find no input. A job that has run before keeps its list of inputs in its checkpoints: nothing is said of those.
+fn missing_inputs(graph: &JobGraph, data: &Path) -> Vec<Problem> {
+    let log = graph.checkpoint.folder(data).join("log");
+    if std::fs::read_dir(log).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Vec::new();
+    }
+    let missing = |spec| source_connector(spec).and_then(|source| source.enumerate()).err();
+    let inputs = graph.sources.iter().filter_map(|spec| Some((spec, missing(spec)?)));
+    inputs
+        .map(|(spec, error)| {
+            let place = format!("source {}", spec.name);
+            let what = error.message.strip_prefix(&format!("{place}: ")).unwrap_or(&error.message).to_owned();
+            Problem::new(place, what, "")
+        })
+        .collect()
 }
 
 /// Where compiled plugins are kept between runs: `$XDG_CACHE_HOME/weir/compiled`, else `~/.cache/weir/compiled`. None without

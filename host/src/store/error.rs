@@ -20,7 +20,7 @@ pub enum StoreError {
     /// A file does not hold what was written.
     #[error(
         "{file} is damaged: expected {expected}, found {found}; check the disk, and start from a checkpoint that does not \
-         need it (`weir checkpoint fsck --deep`)"
+         need it (`weir checkpoint fsck` lists them)"
     )]
     Corrupt {
         /// The file.
