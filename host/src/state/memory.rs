@@ -108,11 +108,17 @@ impl MemoryBackend {
 
     fn write_all(&mut self, state: StateId, keys: Keys<'_>, ids: &[u32], cells: &Cells) {
         for (i, &id) in ids.iter().enumerate() {
-            match cells.op(i) {
-                CellOp::None => {}
-                CellOp::Put => self.set(id, state, keys.key(i), keys.hashes[i], Some(cells.value(i))),
-                CellOp::Delete => self.set(id, state, keys.key(i), keys.hashes[i], None),
-            }
+            self.write(id, state, keys, cells, i);
+        }
+    }
+
+    /// Does what cell `i` says.
+    #[inline(always)]
+    fn write(&mut self, id: u32, state: StateId, keys: Keys<'_>, cells: &Cells, i: usize) {
+        match cells.op(i) {
+            CellOp::None => {}
+            CellOp::Put => self.set(id, state, keys.key(i), keys.hashes[i], Some(cells.value(i))),
+            CellOp::Delete => self.set(id, state, keys.key(i), keys.hashes[i], None),
         }
     }
 
@@ -226,11 +232,7 @@ impl KeyedStateBackend for MemoryBackend {
         // One by one: a key may stand twice.
         for i in 0..keys.len() {
             let id = self.cells.find(state, keys.key(i), keys.hashes[i]).unwrap_or(NONE);
-            match cells.op(i) {
-                CellOp::None => {}
-                CellOp::Put => self.set(id, state, keys.key(i), keys.hashes[i], Some(cells.value(i))),
-                CellOp::Delete => self.set(id, state, keys.key(i), keys.hashes[i], None),
-            }
+            self.write(id, state, keys, cells, i);
         }
         Ok(())
     }
