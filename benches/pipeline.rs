@@ -12,6 +12,9 @@ use std::time::Duration;
 use weir_benches::table::{Table, WEIR};
 use weir_benches::{Cost, Flavor, LiveJob, Window, Workload, flink, run_lines, timely, write_lines};
 
+/// Weir's own two rows of each workload.
+const OWN: [(&str, Flavor); 2] = [(WEIR, Flavor::Wasm), ("Weir, native", Flavor::Native)];
+
 /// Records of one iteration.
 const STRETCH: u64 = 1_000_000;
 
@@ -72,7 +75,7 @@ fn pipeline(criterion: &mut Criterion, table: &mut Table) {
         let mut group = criterion.benchmark_group(line.name);
         group.throughput(Throughput::Elements(STRETCH)).sampling_mode(SamplingMode::Flat).sample_size(10);
         group.warm_up_time(Duration::from_millis(1)).measurement_time(Duration::from_secs(25));
-        for (who, flavor) in [(WEIR, Flavor::Wasm), ("Weir, native", Flavor::Native)] {
+        for (who, flavor) in OWN {
             let mut job: Option<LiveJob> = None;
             group.bench_function(who, |bencher| {
                 bencher.iter_custom(|stretches| {
@@ -106,7 +109,7 @@ fn lines_to_file(criterion: &mut Criterion, table: &mut Table) {
     let mut group = criterion.benchmark_group(LINES_NAME);
     group.throughput(Throughput::Elements(lines)).sampling_mode(SamplingMode::Flat).sample_size(10);
     group.warm_up_time(Duration::from_millis(1));
-    for (who, flavor) in [(WEIR, Flavor::Wasm), ("Weir, native", Flavor::Native)] {
+    for (who, flavor) in OWN {
         group.bench_function(who, |bencher| {
             bencher.iter_custom(|runs| {
                 let mut wall = Duration::ZERO;
@@ -140,8 +143,7 @@ fn quick() -> bool {
 fn report(table: &mut Table, lines: &[Line], costs: &Costs) {
     let window = |warm, length| Window { warm: Duration::from_secs(warm), length: Duration::from_secs(length) };
     for line in lines {
-        let own: Vec<_> =
-            [WEIR, "Weir, native"].into_iter().filter_map(|who| Some((who, *costs.get(&(line.name, who))?))).collect();
+        let own: Vec<_> = OWN.iter().filter_map(|(who, _)| Some((*who, *costs.get(&(line.name, *who))?))).collect();
         if own.is_empty() {
             continue;
         }
