@@ -19,6 +19,7 @@ pub mod sequence;
 pub use factory::{sink_connector, source_connector};
 
 use crate::channel::{Provenance, SourceSpan};
+use crate::graph::Problem;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -45,6 +46,12 @@ pub struct ConnectorError {
 }
 
 impl ConnectorError {
+    /// As a problem of this place, which most messages name already.
+    pub fn at(&self, place: &str) -> Problem {
+        let what = self.message.strip_prefix(place).and_then(|rest| rest.strip_prefix(": "));
+        Problem::new(place, what.unwrap_or(&self.message), "")
+    }
+
     /// An error that a restart may mend.
     pub fn restart(message: impl Into<String>) -> Self {
         ConnectorError { message: message.into(), remedy: Remedy::Restart }

@@ -66,13 +66,7 @@ fn missing_inputs(graph: &JobGraph, data: &Path) -> Vec<Problem> {
     }
     let missing = |spec| source_connector(spec).and_then(|source| source.enumerate()).err();
     let inputs = graph.sources.iter().filter_map(|spec| Some((spec, missing(spec)?)));
-    inputs
-        .map(|(spec, error)| {
-            let place = format!("source {}", spec.name);
-            let what = error.message.strip_prefix(&format!("{place}: ")).unwrap_or(&error.message).to_owned();
-            Problem::new(place, what, "")
-        })
-        .collect()
+    inputs.map(|(spec, error)| error.at(&format!("source {}", spec.name))).collect()
 }
 
 /// Where compiled plugins are kept between runs: `$XDG_CACHE_HOME/weir/compiled`, else `~/.cache/weir/compiled`. None without
@@ -169,6 +163,10 @@ impl Runtime for HostRuntime {
             }
         }
         if problems.is_empty() { Ok(facts) } else { Err(problems) }
+    }
+
+    fn check_inputs(&self, graph: &JobGraph, data: &Path) -> Vec<Problem> {
+        missing_inputs(graph, data)
     }
 
     fn run(&self, graph: JobGraph, options: RunOptions, stop: StopSignal, events: EventListener) -> JobOutcome {

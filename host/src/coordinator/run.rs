@@ -140,10 +140,7 @@ impl JobRun {
         }
         for (sink, spec) in self.parts.sinks.iter().zip(&self.parts.graph.sinks) {
             let place = format!("sink {}", spec.name);
-            let refusal = |error: ConnectorError| {
-                let what = error.message.strip_prefix(&format!("{place}: ")).unwrap_or(&error.message);
-                Box::new(refused(&place, what.to_owned(), ""))
-            };
+            let refusal = |error: ConnectorError| Box::new(JobOutcome::Refused { problems: vec![error.at(&place)] });
             sink.prepare_target().map_err(refusal)?;
             let has_output = sink.has_output().map_err(refusal)?;
             if !has_output {
