@@ -205,12 +205,8 @@ impl<T: KeyedOperator> KeyedDriver<T> {
     /// Decodes the states of all distinct keys.
     fn load(&mut self, states: &[types::Cells]) -> Result<(), types::Error> {
         self.slots.clear();
-        let keys = state::distinct_keys(states, T::State::COUNT).map_err(Error::into_wire)?;
-        self.slots.reserve(keys);
-        for i in 0..keys {
-            self.slots.push(T::State::load(states, T::STATES, i).map_err(Error::into_wire)?);
-        }
-        Ok(())
+        state::check_alike(states, T::State::COUNT).map_err(Error::into_wire)?;
+        T::State::load(states, T::STATES, &mut self.slots).map_err(Error::into_wire)
     }
 
     fn finish(&self, out: Output, states: &[types::Cells]) -> types::Output {

@@ -27,7 +27,8 @@ pub struct Port {
     data: Vec<u8>,
     index: Vec<u8>,
     times: Vec<u8>,
-    count: u32,
+    /// Records that `index` and `times` have room for. It is 0 while nothing was begun, and once nothing is taken any more.
+    room: usize,
     /// Room to make at the first record, so that an output that stays empty costs nothing.
     expected_records: usize,
     expected_bytes: usize,
@@ -44,7 +45,7 @@ impl Output {
             data: Vec::new(),
             index: Vec::new(),
             times: Vec::new(),
-            count: 0,
+            room: 0,
             expected_records,
             expected_bytes,
             discard: false,
@@ -95,12 +96,13 @@ impl Output {
         for port in std::iter::once(&mut self.main).chain(&mut self.sides) {
             port.discard = true;
             port.clear();
+            port.room = 0;
         }
     }
 
     /// The rest that was not handed over yet, as the call's result.
     pub(crate) fn finish(self, updates: Vec<types::Cells>) -> types::Output {
-        let sides = self.sides.into_iter().filter(|port| port.count > 0);
+        let sides = self.sides.into_iter().filter(|port| port.count() > 0);
         types::Output {
             main: self.main.into_batch(),
             sides: sides.map(|port| types::SideOutput { port: port.number - 1, records: port.into_batch() }).collect(),
@@ -146,34 +148,54 @@ impl Port {
         self.finish_record(key_end, time);
     }
 
-    /// Whether a record is wanted; there is a batch for it then.
+    /// Whether a record is wanted; there is room for it then.
     #[inline]
     fn ready(&mut self) -> bool {
-        if self.index.is_empty() && !self.discard {
-            self.begin();
-        }
-        !self.discard
+        self.room > 0 || self.make_room()
     }
 
-    /// Closes the record whose bytes are the last ones.
+    /// Closes the record whose bytes are the last ones; [`Self::ready`] was asked before.
     #[inline]
+    #[allow(unsafe_code, reason = "one check for both columns of a record, not one for each")]
     fn finish_record(&mut self, key_end: usize, time: i64) {
         let ends = (key_end as u64) | ((self.data.len() as u64) << 32);
-        self.index.extend_from_slice(&ends.to_le_bytes());
-        self.times.extend_from_slice(&time.to_le_bytes());
-        self.count += 1;
+        // SAFETY: `room` counts the records for which both columns have capacity: it is set where that was reserved, or from the
+        // capacities. `ready` has found it above 0, and what was written since is in `data`.
+        unsafe {
+            append_in_room(&mut self.index, ends.to_le_bytes());
+            append_in_room(&mut self.times, time.to_le_bytes());
+        }
+        self.room -= 1;
         if self.data.len() >= CHUNK_BYTES {
             self.hand_over();
         }
     }
 
-    /// Starts a batch: room for what is expected, and the first offset.
+    /// Records of the batch.
+    fn count(&self) -> usize {
+        self.times.len() / 8
+    }
+
+    /// Starts a batch, or makes it larger. False: nothing is taken any more.
     #[cold]
-    fn begin(&mut self) {
-        self.data.reserve(self.expected_bytes.min(CHUNK_BYTES));
-        self.index.reserve(self.expected_records * 8 + 4);
-        self.times.reserve(self.expected_records * 8);
-        self.index.extend_from_slice(&[0; 4]);
+    fn make_room(&mut self) -> bool {
+        if self.discard {
+            return false;
+        }
+        let more = match self.index.is_empty() {
+            true => {
+                self.data.reserve(self.expected_bytes.min(CHUNK_BYTES));
+                self.expected_records.max(4)
+            }
+            false => self.count().max(4),
+        };
+        self.index.reserve(4 + more * 8);
+        self.times.reserve(more * 8);
+        if self.index.is_empty() {
+            self.index.extend_from_slice(&[0; 4]);
+        }
+        self.room = more;
+        true
     }
 
     /// Gives the batch to the host and goes on with an empty one in the same memory.
@@ -187,7 +209,7 @@ impl Port {
 
     /// The same port without a batch.
     fn empty(&self) -> Port {
-        Port { data: Vec::new(), index: Vec::new(), times: Vec::new(), count: 0, host: self.host.clone(), ..*self }
+        Port { data: Vec::new(), index: Vec::new(), times: Vec::new(), room: 0, host: self.host.clone(), ..*self }
     }
 
     /// Forgets the batch and keeps its memory.
@@ -195,12 +217,27 @@ impl Port {
         self.data.clear();
         self.index.truncate(4);
         self.times.clear();
-        self.count = 0;
+        self.room = (self.index.capacity().saturating_sub(4) / 8).min(self.times.capacity() / 8);
     }
 
     /// The batch. An empty one needs no offset.
     fn into_batch(self) -> types::Batch {
-        types::Batch { count: self.count, data: self.data, index: self.index, times: self.times, aux: Vec::new() }
+        types::Batch { count: self.count() as u32, data: self.data, index: self.index, times: self.times, aux: Vec::new() }
+    }
+}
+
+/// Appends a word.
+///
+/// # Safety
+/// There must be capacity for it.
+#[inline]
+#[allow(unsafe_code, reason = "see its caller")]
+unsafe fn append_in_room(to: &mut Vec<u8>, word: [u8; 8]) {
+    debug_assert!(to.capacity() - to.len() >= 8, "a port that has room has it in both columns");
+    // SAFETY: the caller's promise is that these eight bytes lie in the vector's own memory; they are written before they count.
+    unsafe {
+        to.as_mut_ptr().add(to.len()).cast::<[u8; 8]>().write_unaligned(word);
+        to.set_len(to.len() + 8);
     }
 }
 
@@ -241,48 +278,110 @@ impl Bytes<'_> {
         self.push(&digits[at..]);
     }
 
-    /// Appends bytes, each changed by `change`: for transforms that keep the length.
+    /// Appends bytes, each changed by `change`: for transforms that keep the length. `change` may be asked of a byte twice.
     #[inline]
     pub fn push_mapped(&mut self, bytes: &[u8], change: impl Fn(u8) -> u8) {
-        self.0.extend(bytes.iter().map(|&byte| change(byte)));
+        let mut room = Room::of(self.0, bytes.len());
+        let (blocks, rest) = bytes.as_chunks::<64>();
+        for block in blocks {
+            let block = changed(block, &change);
+            room.write_ends(block.len(), &block, &block);
+        }
+        match rest.len() {
+            32.. => room.append_changed::<32>(rest, &change),
+            16..32 => room.append_changed::<16>(rest, &change),
+            8..16 => room.append_changed::<8>(rest, &change),
+            _ => rest.iter().for_each(|&byte| room.append_ends::<1>(&[change(byte)])),
+        }
     }
 }
 
-/// Longest string that is copied in line.
-const SHORT: usize = 256;
-
-/// Appends bytes. A copy of unknown length is a call out of Wasm, which costs more than a short copy itself: so short ones are
-/// made of copies of known length, the last of which overlaps the one before.
+/// Appends bytes. A copy of unknown length is a call out of Wasm, which costs more than a short copy itself; and each turn of a
+/// loop pays for a check of the call limit. So short ones are two copies of known length, that overlap.
 #[inline]
 fn append(to: &mut Vec<u8>, bytes: &[u8]) {
+    if bytes.len() > 256 {
+        return to.extend_from_slice(bytes);
+    }
+    let mut room = Room::of(to, bytes.len());
     match bytes.len() {
-        0..4 => bytes.iter().for_each(|&byte| to.push(byte)),
-        4..8 => append_blocks::<4>(to, bytes),
-        8..16 => append_blocks::<8>(to, bytes),
-        16..=SHORT => append_blocks::<16>(to, bytes),
-        _ => to.extend_from_slice(bytes),
+        0 => {}
+        1..2 => room.append_ends::<1>(bytes),
+        2..4 => room.append_ends::<2>(bytes),
+        4..8 => room.append_ends::<4>(bytes),
+        8..16 => room.append_ends::<8>(bytes),
+        16..32 => room.append_ends::<16>(bytes),
+        32..64 => room.append_ends::<32>(bytes),
+        64..=128 => room.append_ends::<64>(bytes),
+        _ => room.append_ends::<128>(bytes),
     }
 }
 
-/// Appends at least `N` bytes in blocks of `N`.
-#[inline]
-#[allow(unsafe_code, reason = "a checked append of each block costs as much as the copy")]
-fn append_blocks<const N: usize>(to: &mut Vec<u8>, bytes: &[u8]) {
-    let (blocks, _) = bytes.as_chunks::<N>();
-    let Some(last) = bytes.last_chunk::<N>() else { return to.extend_from_slice(bytes) };
-    to.reserve(bytes.len());
-    let start = to.len();
-    // SAFETY: `reserve` made room for `bytes.len()` bytes behind `start`. The blocks lie in the first `blocks.len() * N` of them,
-    // which are no more, and the last block in the last `N`, of which there are as many since `last_chunk` found them. All of
-    // them are written when the length is set. Source and target can't overlap: `to` is borrowed mutably.
-    unsafe {
-        let room = to.as_mut_ptr().add(start);
-        for (i, block) in blocks.iter().enumerate() {
-            room.add(i * N).cast::<[u8; N]>().write_unaligned(*block);
-        }
-        room.add(bytes.len() - N).cast::<[u8; N]>().write_unaligned(*last);
-        to.set_len(start + bytes.len());
+/// A vector with room for what is appended: it is made once, and never where values would have to wait in memory for it.
+struct Room<'a> {
+    to: &'a mut Vec<u8>,
+    /// Bytes that may still be appended.
+    left: usize,
+}
+
+impl<'a> Room<'a> {
+    #[inline(always)]
+    fn of(to: &'a mut Vec<u8>, bytes: usize) -> Self {
+        to.reserve(bytes);
+        Room { to, left: bytes }
     }
+
+    /// Appends `N` to `2 * N` bytes.
+    #[inline(always)]
+    fn append_ends<const N: usize>(&mut self, bytes: &[u8]) {
+        let (first, last) = ends::<N>(bytes);
+        self.write_ends(bytes.len(), first, last);
+    }
+
+    /// The same, each byte changed.
+    #[inline(always)]
+    fn append_changed<const N: usize>(&mut self, bytes: &[u8], change: &impl Fn(u8) -> u8) {
+        let (first, last) = ends::<N>(bytes);
+        self.write_ends(bytes.len(), &changed(first, change), &changed(last, change));
+    }
+
+    /// Appends `length` bytes, of which these are the first `N` and the last `N`; they overlap, or meet.
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "a checked append of each block costs as much as the copy")]
+    fn write_ends<const N: usize>(&mut self, length: usize, first: &[u8; N], last: &[u8; N]) {
+        // They cost nothing where the compiler knows the length, and say no numbers, which would have to lie in memory for it.
+        assert!((N..=2 * N).contains(&length), "two ends are all of the bytes");
+        assert!(length <= self.left, "there is room for the bytes");
+        self.left -= length;
+        // SAFETY: `Room::of` has reserved what is left, and more than that is refused above, so that `length` bytes behind the ones
+        // that are there are the vector's own. Of these, the blocks are the first `N` and the last `N`, which are all of them, as
+        // `length` is `2 * N` at most. What is read is not in `to`, which is borrowed mutably.
+        unsafe {
+            let room = self.to.as_mut_ptr().add(self.to.len());
+            room.cast::<[u8; N]>().write_unaligned(*first);
+            room.add(length - N).cast::<[u8; N]>().write_unaligned(*last);
+            self.to.set_len(self.to.len() + length);
+        }
+    }
+}
+
+/// The first `N` and the last `N` bytes of some that are `N` to `2 * N` of them.
+#[inline(always)]
+fn ends<const N: usize>(bytes: &[u8]) -> (&[u8; N], &[u8; N]) {
+    match (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) {
+        (Some(first), Some(last)) => (first, last),
+        _ => unreachable!("the bytes are fewer than a block"),
+    }
+}
+
+/// Each byte of a block changed. Always in line: as a call, the block would go through memory.
+#[inline(always)]
+fn changed<const N: usize>(block: &[u8; N], change: &impl Fn(u8) -> u8) -> [u8; N] {
+    let mut changed = *block;
+    for byte in &mut changed {
+        *byte = change(*byte);
+    }
+    changed
 }
 
 impl fmt::Write for Bytes<'_> {
@@ -326,6 +425,9 @@ mod tests {
             let mut to = b"before".to_vec();
             append(&mut to, &bytes[..length]);
             assert_eq!(to, [b"before", &bytes[..length]].concat());
+            Bytes(&mut to).push_mapped(&bytes[..length], |byte| !byte);
+            let mapped: Vec<u8> = bytes[..length].iter().map(|byte| !byte).collect();
+            assert_eq!(to, [b"before", &bytes[..length], &mapped].concat());
         }
     }
 

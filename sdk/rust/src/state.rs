@@ -3,7 +3,7 @@
 //! The host hands the values of the batch's distinct keys over with the batch; they are decoded once for each key, changed in
 //! place while the records pass, and those that changed go back with the result. No call to the host in between.
 
-use crate::batch::string_at;
+use crate::batch::{string_at, u32_of};
 use crate::bindings::types;
 use crate::encoding::{StateValue, decode_all};
 use crate::error::Error;
@@ -73,33 +73,27 @@ pub trait StateSet: Sized {
     /// Number of states.
     const COUNT: usize;
 
-    /// The values of distinct key `i`. `states`: one for each state, already checked to be alike.
+    /// Appends the values of all distinct keys. `states`: one for each state, already checked to be alike.
     #[doc(hidden)]
-    fn load(states: &[types::Cells], names: &[StateName], i: usize) -> Result<Self, Error>;
+    fn load(states: &[types::Cells], names: &[StateName], sets: &mut Vec<Self>) -> Result<(), Error>;
 
     /// True if some value must go back.
     #[doc(hidden)]
     fn changed(&self) -> bool;
 
-    /// Appends what became of each value. `updates`: one for each state.
+    /// What became of each value, one column for each state. `expected_bytes`: of the largest one.
     #[doc(hidden)]
-    fn store(&self, updates: &mut [types::Cells]);
+    fn store(sets: &[Self], expected_bytes: usize) -> Vec<types::Cells>;
 }
 
 impl<T: StateValue> StateSet for Value<T> {
     const COUNT: usize = 1;
 
     #[inline]
-    fn load(states: &[types::Cells], names: &[StateName], i: usize) -> Result<Self, Error> {
-        let (cells, name) = (&states[0], &names[0]);
-        if cells.ops[i] == ABSENT {
-            return Ok(Value { now: None, changed: false });
-        }
-        let bytes = string_at(&cells.data, &cells.index, i);
-        match decode_all(bytes) {
-            Some(value) => Ok(Value { now: Some(value), changed: false }),
-            None => Err(undecodable::<T>(name, bytes)),
-        }
+    fn load(states: &[types::Cells], names: &[StateName], sets: &mut Vec<Self>) -> Result<(), Error> {
+        let mut cells = CellReader::new(&states[0]);
+        sets.extend((0..cells.len()).map(|_| cells.next_value()));
+        if cells.failed { Err(undecodable::<T>(&names[0], &states[0])) } else { Ok(()) }
     }
 
     #[inline]
@@ -108,17 +102,8 @@ impl<T: StateValue> StateSet for Value<T> {
     }
 
     #[inline]
-    fn store(&self, updates: &mut [types::Cells]) {
-        let cells = &mut updates[0];
-        cells.ops.push(match (self.changed, &self.now) {
-            (false, _) => KEEP,
-            (true, None) => DELETE,
-            (true, Some(value)) => {
-                value.encode(&mut cells.data);
-                PUT
-            }
-        });
-        cells.index.extend_from_slice(&(cells.data.len() as u32).to_le_bytes());
+    fn store(sets: &[Self], expected_bytes: usize) -> Vec<types::Cells> {
+        vec![column(sets.iter(), expected_bytes)]
     }
 }
 
@@ -128,8 +113,13 @@ macro_rules! sets {
             const COUNT: usize = $count;
 
             #[inline]
-            fn load(states: &[types::Cells], names: &[StateName], i: usize) -> Result<Self, Error> {
-                Ok(($(Value::<$name>::load(&states[$at..], &names[$at..], i)?,)+))
+            fn load(states: &[types::Cells], names: &[StateName], sets: &mut Vec<Self>) -> Result<(), Error> {
+                let mut cells = ($(CellReader::new(&states[$at]),)+);
+                sets.extend((0..cells.0.len()).map(|_| ($(cells.$at.next_value::<$name>(),)+)));
+                $(if cells.$at.failed {
+                    return Err(undecodable::<$name>(&names[$at], &states[$at]));
+                })+
+                Ok(())
             }
 
             #[inline]
@@ -138,8 +128,8 @@ macro_rules! sets {
             }
 
             #[inline]
-            fn store(&self, updates: &mut [types::Cells]) {
-                $(self.$at.store(&mut updates[$at..]);)+
+            fn store(sets: &[Self], expected_bytes: usize) -> Vec<types::Cells> {
+                vec![$(column(sets.iter().map(|set| &set.$at), expected_bytes)),+]
             }
         }
     )*};
@@ -147,14 +137,80 @@ macro_rules! sets {
 
 sets!((A 0) 1 (A 0, B 1) 2 (A 0, B 1, C 2) 3 (A 0, B 1, C 2, D 3) 4);
 
+/// Reads the cells of one state from the first to the last.
+struct CellReader<'a> {
+    ops: std::slice::Iter<'a, u8>,
+    ends: std::slice::ChunksExact<'a, u8>,
+    data: &'a [u8],
+    /// Where the next value begins.
+    start: usize,
+    /// Some cell was no value of its type: what was read is of no use.
+    failed: bool,
+}
+
+impl<'a> CellReader<'a> {
+    #[inline]
+    fn new(cells: &'a types::Cells) -> Self {
+        let ends = cells.index.get(4..).unwrap_or_default().chunks_exact(4);
+        CellReader { ops: cells.ops.iter(), ends, data: &cells.data, start: 0, failed: false }
+    }
+
+    fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// Inlined, and without an error of its own: a result as large as one would go through memory for each key.
+    #[inline(always)]
+    fn next_value<T: StateValue>(&mut self) -> Value<T> {
+        let now = match (self.ops.next(), self.ends.next()) {
+            (Some(op), Some(end)) => {
+                let end = u32_of(end);
+                let bytes = self.data.get(self.start..end);
+                self.start = end;
+                if *op == ABSENT {
+                    None
+                } else {
+                    let value = bytes.and_then(decode_all);
+                    self.failed |= value.is_none();
+                    value
+                }
+            }
+            (None, _) | (_, None) => None,
+        };
+        Value { now, changed: false }
+    }
+}
+
+/// What became of the values of one state.
+#[inline]
+fn column<'a, T: StateValue + 'a>(values: impl ExactSizeIterator<Item = &'a Value<T>>, expected_bytes: usize) -> types::Cells {
+    let (mut ops, mut index) = (vec![KEEP; values.len()], vec![0; values.len() * 4 + 4]);
+    let mut data = Vec::with_capacity(expected_bytes);
+    for ((value, op), end) in values.zip(&mut ops).zip(index[4..].chunks_exact_mut(4)) {
+        match (value.changed, &value.now) {
+            (false, _) => {}
+            (true, None) => *op = DELETE,
+            (true, Some(value)) => {
+                value.encode(&mut data);
+                *op = PUT;
+            }
+        }
+        end.copy_from_slice(&(data.len() as u32).to_le_bytes());
+    }
+    types::Cells { ops, data, index }
+}
+
 /// Operation bytes of `cells`: the first is for both ways, the others go to the host.
 const ABSENT: u8 = 0;
 const KEEP: u8 = 0;
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
 
+/// The first cell that is no value of its type.
 #[cold]
-fn undecodable<T>(name: &StateName, bytes: &[u8]) -> Error {
+fn undecodable<T: StateValue>(name: &StateName, cells: &types::Cells) -> Error {
+    let values = (0..cells.ops.len()).filter(|&i| cells.ops[i] != ABSENT).map(|i| string_at(&cells.data, &cells.index, i));
+    let bytes = values.into_iter().find(|bytes| decode_all::<T>(bytes).is_none()).unwrap_or_default();
     Error::Fatal(format!(
         "state '{}' version {}: {} stored bytes are no {}; was its type changed without a new version?",
         name.name,
@@ -164,14 +220,14 @@ fn undecodable<T>(name: &StateName, bytes: &[u8]) -> Error {
     ))
 }
 
-/// Number of distinct keys in a call's states, after checking that they fit together.
-pub(crate) fn distinct_keys(states: &[types::Cells], declared: usize) -> Result<usize, Error> {
+/// Checks that a call's states are those that are declared, with as many cells each.
+pub(crate) fn check_alike(states: &[types::Cells], declared: usize) -> Result<(), Error> {
     let n = states.first().map_or(0, |cells| cells.ops.len());
     let alike = |cells: &types::Cells| cells.ops.len() == n && cells.index.len() == (n + 1) * 4;
     if states.len() != declared || !states.iter().all(alike) {
         return Err(Error::Fatal(format!("the host gave {} states that don't match the {declared} declared ones", states.len())));
     }
-    Ok(n)
+    Ok(())
 }
 
 /// What became of the values of all distinct keys; empty if nothing changed.
@@ -179,14 +235,5 @@ pub(crate) fn updates<S: StateSet>(sets: &[S], expected_bytes: usize) -> Vec<typ
     if !sets.iter().any(S::changed) {
         return Vec::new();
     }
-    let empty = || {
-        let mut index = Vec::with_capacity(sets.len() * 4 + 4);
-        index.extend_from_slice(&[0; 4]);
-        types::Cells { ops: Vec::with_capacity(sets.len()), data: Vec::with_capacity(expected_bytes), index }
-    };
-    let mut updates: Vec<types::Cells> = (0..S::COUNT).map(|_| empty()).collect();
-    for set in sets {
-        set.store(&mut updates);
-    }
-    updates
+    S::store(sets, expected_bytes)
 }
