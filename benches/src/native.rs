@@ -100,6 +100,7 @@ impl StreamOperator for RewriteField {
 struct KeyedCount {
     grouping: KeyGrouping,
     cells: Vec<Cells>,
+    updates: [Cells; 1],
     counts: Vec<u64>,
 }
 
@@ -108,7 +109,6 @@ impl StreamOperator for KeyedCount {
         let state = state.expect("it declares state");
         self.grouping.group(records);
         let keys = self.grouping.keys(records);
-        self.cells.clear();
         state.prefetch(keys, &[0], &mut self.cells).map_err(|error| failed(&error))?;
         self.counts.clear();
         let of = |cell: Option<&[u8]>| cell.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
@@ -119,9 +119,10 @@ impl StreamOperator for KeyedCount {
             self.counts[key] += 1;
             out.push(records.key(i), &self.counts[key].to_le_bytes(), records.time(i));
         }
-        let mut updates = Cells::new();
+        let updates = &mut self.updates[0];
+        updates.clear();
         self.counts.iter().for_each(|count| updates.push_put(&count.to_le_bytes()));
-        state.apply(keys, &[0], &[updates]).map_err(|error| failed(&error))?;
+        state.apply(keys, &[0], &self.updates).map_err(|error| failed(&error))?;
         Ok(Processed { main: vec![out], ..Processed::default() })
     }
 }

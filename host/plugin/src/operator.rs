@@ -167,7 +167,6 @@ impl OperatorInstance {
         grouping.group(batch);
         times.group_ns += laps.lap();
         let keys = grouping.keys(batch);
-        cells.clear();
         if !prefetched.is_empty() {
             let found = backend.prefetch(keys, prefetched, cells);
             times.look_up_ns += laps.lap();

@@ -87,7 +87,8 @@ impl std::error::Error for StateError {}
 /// cells lie; any other mutating call in between is the caller's bug. `get_many` changes nothing and may come in between;
 /// `apply` need not come at all (the call failed, or changed nothing).
 pub trait KeyedStateBackend: Send {
-    /// Reads the values of `states` for `keys`; `out` gets one [`Cells`] for each state, one cell for each key, in order.
+    /// Reads the values of `states` for `keys`; `out` gets one [`Cells`] for each state, one cell for each key, in order. What it
+    /// held is forgotten, its memory is used again.
     fn prefetch(&mut self, keys: Keys<'_>, states: &[StateId], out: &mut Vec<Cells>) -> Result<(), StateError>;
 
     /// Applies updates (`Put`, `Delete`, `None` keeps) to the same keys and states.

@@ -101,6 +101,7 @@ impl KeyedStateBackend for MemoryState {
         self.calls.prefetch += 1;
         self.check_alive("prefetch")?;
         self.prefetched = Some(own(keys));
+        out.clear();
         for &state in states {
             let mut cells = Cells::new();
             self.read(state, keys, &mut cells);
