@@ -7,7 +7,7 @@ use crate::channel::{ChannelWriter, GateControl, InputGate, OutputGate, input_ga
 use crate::connectors::{ConnectorError, Remedy, SinkConnector, SinkTask, SourceConnector, SourceTask, SplitState};
 use crate::graph::execution::{NodeRef, NodeSpec, OutputName, Target as SpecTarget, TaskSpec};
 use crate::graph::{BadRecordPolicy, ExecutionGraph, JobGraph};
-use crate::state::{CheckpointedBackend, RestoredState, SharedResources, open_backend};
+use crate::state::{CheckpointedBackend, RestoredState, open_backend};
 use crate::store::manifest::StateManifest;
 use crate::task::messages::{TaskControl, TaskFailure};
 use crate::task::metrics::StageMetrics;
@@ -47,8 +47,6 @@ pub struct JobParts {
     pub provider: Arc<dyn OperatorProvider>,
     /// Takes in a plugin build that the job file no longer names.
     pub load_build: BuildLoader,
-    /// Block cache and the like, shared by all backends.
-    pub resources: SharedResources,
     /// By subtask: where its time goes, attempt after attempt.
     pub times: Vec<Arc<TaskTimes>>,
 }
@@ -338,7 +336,7 @@ impl Builder<'_> {
         let kind = compat::backend_of(self.parts.graph.state.backend);
         let folder = self.attempt.state_folder.join(format!("{name}-{}", self.subtask));
         let budget = usize::try_from(self.budget).unwrap_or(usize::MAX);
-        open_backend(kind, folder, prefix, budget, &self.parts.resources, state).map_err(|error| TaskFailure {
+        open_backend(kind, folder, prefix, budget, state).map_err(|error| TaskFailure {
             place: self.place(),
             message: error.to_string(),
             remedy: Remedy::Restart,

@@ -8,7 +8,6 @@ use crate::connectors::plugin_sink::PluginSource;
 use crate::connectors::{ConnectorError, SinkConnector, factory::sink_connector, factory::source_connector};
 use crate::graph::{ExecutionGraph, JobGraph, PluginFacts, Problem, SinkConnectorSpec, SinkSpec};
 use crate::job::{EventListener, JobOutcome, RunOptions, Runtime, StopSignal};
-use crate::state::SharedResources;
 use crate::task::times::TaskTimes;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -80,8 +79,8 @@ pub fn default_cache() -> Option<PathBuf> {
 impl HostRuntime {
     /// A runtime whose operators are Wasm plugins. `cache`: folder of compiled code; none: every start compiles.
     pub fn new(cache: Option<PathBuf>) -> Result<Self, Problem> {
-        let engine =
-            PluginEngine::new(&EngineConfig { cache }).map_err(|error| Problem::new("plugin engine", error.to_string(), ""))?;
+        let engine = PluginEngine::new(&EngineConfig { cache, ..EngineConfig::default() })
+            .map_err(|error| Problem::new("plugin engine", error.to_string(), ""))?;
         let wasm = Arc::new(WasmProvider::new(engine));
         Ok(HostRuntime { provider: Arc::clone(&wasm) as Arc<dyn OperatorProvider>, wasm })
     }
@@ -125,7 +124,6 @@ impl HostRuntime {
             states: graph.operators.iter().map(|spec| of(&spec.name).states).collect(),
             sink_plugins: sinks.iter().map(|sink: &Arc<dyn SinkConnector>| sink.plugin_digest().map(str::to_owned)).collect(),
             plugin_bytes: self.wasm.builds(),
-            resources: SharedResources::new(usize::try_from(graph.state.cache_bytes / 4).unwrap_or(usize::MAX)),
             provider: Arc::clone(&self.provider),
             load_build: self.load_build(),
             times: task_times(&execution),

@@ -8,7 +8,7 @@ use super::cell::Kind;
 use super::copies::key_prefix;
 use super::freeze::FrozenSets;
 use super::lineup::{BEFORE, Folders, Lineup};
-use super::rocks::{self, LinkedFile, RocksStore, SharedResources};
+use super::rocks::{self, LinkedFile, RocksStore};
 use super::scan::ScanOverlay;
 use super::writer::StoreWriter;
 use super::{CheckpointedBackend, LookUps, RestoredState, SnapshotDone, files, state_error};
@@ -75,14 +75,8 @@ struct Scratch {
 
 impl RocksBackend {
     /// See [`open_backend`](super::open_backend).
-    pub fn open(
-        folder: PathBuf,
-        name_prefix: String,
-        budget_bytes: usize,
-        shared: &SharedResources,
-        restore: RestoredState,
-    ) -> Result<Self, StateError> {
-        RocksBackend::open_with(folder, name_prefix, budget_bytes, shared, restore, POLICY)
+    pub fn open(folder: PathBuf, name_prefix: String, budget_bytes: usize, restore: RestoredState) -> Result<Self, StateError> {
+        RocksBackend::open_with(folder, name_prefix, budget_bytes, restore, POLICY)
     }
 
     /// Opens with another policy.
@@ -90,7 +84,6 @@ impl RocksBackend {
         folder: PathBuf,
         name_prefix: String,
         budget_bytes: usize,
-        shared: &SharedResources,
         restore: RestoredState,
         policy: FreezePolicy,
     ) -> Result<Self, StateError> {
@@ -98,7 +91,7 @@ impl RocksBackend {
         files::fresh_folder(&folder)?;
         let folders = Folders::new(folder);
         files::make_folder(&folders.deltas())?;
-        let store = Arc::new(restored_store(&folders, shared, &restore)?);
+        let store = Arc::new(restored_store(&folders, &restore)?);
         let mut lineup = Lineup::new(name_prefix);
         let base = lineup.restore(&restore.base);
         lineup.restored_base(&base);
@@ -128,7 +121,7 @@ impl RocksBackend {
 }
 
 /// Looks at every file, links the base, ingests the deltas in their order.
-fn restored_store(folders: &Folders, shared: &SharedResources, restore: &RestoredState) -> Result<RocksStore, StateError> {
+fn restored_store(folders: &Folders, restore: &RestoredState) -> Result<RocksStore, StateError> {
     let mut base = Vec::with_capacity(restore.base.len());
     for file in &restore.base {
         files::look_at(file)?;
@@ -146,7 +139,7 @@ fn restored_store(folders: &Folders, shared: &SharedResources, restore: &Restore
     for file in &restore.deltas {
         files::look_at(file)?;
     }
-    let store = RocksStore::open(folders.root(), shared, &base)?;
+    let store = RocksStore::open(folders.root(), &base)?;
     let deltas: Vec<_> = restore.deltas.iter().map(|file| file.local.as_path()).collect();
     store.ingest(&deltas)?;
     Ok(store)
@@ -299,7 +292,9 @@ impl RocksBackend {
     }
 
     fn memory(&self) -> usize {
-        self.cache.bytes() + self.sets.bytes() + self.writer.bytes() + self.overlay.bytes()
+        // A store so large that its filters alone would fill the budget must leave some of it to the cells.
+        let store = self.writer.store_bytes().min(self.budget.cache / 2);
+        self.cache.bytes() + self.sets.bytes() + self.writer.bytes() + self.overlay.bytes() + store
     }
 
     /// Bytes of the cells written since the last freeze, taking each for an average one.

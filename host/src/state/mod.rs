@@ -21,7 +21,6 @@ mod tests;
 
 pub use backend::RocksBackend;
 pub use memory::MemoryBackend;
-pub use rocks::SharedResources;
 
 use crate::disk::DiskTrouble;
 use std::path::PathBuf;
@@ -149,12 +148,11 @@ pub fn open_backend(
     folder: PathBuf,
     name_prefix: String,
     budget_bytes: usize,
-    shared: &SharedResources,
     restore: Option<RestoredState>,
 ) -> Result<Box<dyn CheckpointedBackend>, StateError> {
     let restore = restore.unwrap_or_default();
     match kind {
-        BackendKind::Rocks => Ok(Box::new(RocksBackend::open(folder, name_prefix, budget_bytes, shared, restore)?)),
+        BackendKind::Rocks => Ok(Box::new(RocksBackend::open(folder, name_prefix, budget_bytes, restore)?)),
         BackendKind::Memory => Ok(Box::new(MemoryBackend::open(folder, name_prefix, restore)?)),
     }
 }

@@ -6,33 +6,14 @@
 use super::copies::SortedCopies;
 use super::{files, state_error};
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamily, DB, DBCompressionType, IngestExternalFileOptions, LogLevel, Options, ReadOptions,
-    SstFileWriter, checkpoint::Checkpoint, properties,
+    BlockBasedOptions, ColumnFamily, DB, DBCompressionType, IngestExternalFileOptions, LogLevel, Options, SstFileWriter,
+    checkpoint::Checkpoint, properties,
 };
 use std::fs;
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_plugin::state::StateError;
-
-/// What all state backends of a process share.
-#[derive(Clone)]
-pub struct SharedResources {
-    block_cache: Cache,
-}
-
-impl SharedResources {
-    /// `block_cache_bytes` bounds the blocks, indexes and filters of all RocksDB stores together.
-    pub fn new(block_cache_bytes: usize) -> Self {
-        SharedResources { block_cache: Cache::new_lru_cache(block_cache_bytes) }
-    }
-}
-
-impl std::fmt::Debug for SharedResources {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SharedResources").field("block_cache_bytes", &self.block_cache.get_usage()).finish()
-    }
-}
 
 /// A file of a linked folder.
 pub(super) struct LinkedFile {
@@ -56,15 +37,14 @@ const LEVEL0_FILES: i32 = 8;
 /// Table files kept open by one store.
 const OPEN_FILES: i32 = 256;
 
-fn options(shared: &SharedResources) -> Options {
+fn options() -> Options {
     let mut table = BlockBasedOptions::default();
-    table.set_block_cache(&shared.block_cache);
+    // The cells above are the cache of what was read: a block would be kept for the sake of one key in it, and push out another.
+    // Without this cache indexes and filters lie in memory as long as their file is open, and are never read twice.
+    table.disable_cache();
     // Reads are of single keys, and most keys of a growing state are absent: a filter over whole keys.
     table.set_bloom_filter(10.0, false);
     table.set_whole_key_filtering(true);
-    table.set_cache_index_and_filter_blocks(true);
-    table.set_cache_index_and_filter_blocks_with_high_priority(true);
-    table.set_pin_l0_filter_and_index_blocks_in_cache(true);
     let mut options = Options::default();
     options.set_block_based_table_factory(&table);
     options.create_if_missing(true);
@@ -89,7 +69,7 @@ fn options(shared: &SharedResources) -> Options {
 
 impl RocksStore {
     /// Opens a store in an empty `folder`. The base's files are linked there (small ones that RocksDB rewrites are copied).
-    pub(super) fn open(folder: &Path, shared: &SharedResources, base: &[LinkedFile]) -> Result<Self, StateError> {
+    pub(super) fn open(folder: &Path, base: &[LinkedFile]) -> Result<Self, StateError> {
         let (at, passing) = (folder.join("db"), folder.join("passing"));
         files::make_folder(&at)?;
         files::make_folder(&passing)?;
@@ -100,7 +80,7 @@ impl RocksStore {
                 false => files::copy(&file.path, &to)?,
             }
         }
-        let options = options(shared);
+        let options = options();
         let db = DB::open_cf_with_opts(&options, &at, [("default", options.clone())])
             .map_err(|e| state_error(format!("opening RocksDB in {}", at.display()), e))?;
         Ok(RocksStore { db, options, passing, passed: AtomicU64::new(0) })
@@ -130,10 +110,7 @@ impl RocksStore {
 
     /// Calls `each` with the store keys from `from` on, ascending, until it returns false.
     pub(super) fn scan(&self, from: &[u8], mut each: impl FnMut(&[u8]) -> bool) -> Result<(), StateError> {
-        let mut options = ReadOptions::default();
-        // A scan passes over everything once: it must not push out what point reads need.
-        options.fill_cache(false);
-        let mut rows = self.db.raw_iterator_cf_opt(self.family(), options);
+        let mut rows = self.db.raw_iterator_cf(self.family());
         rows.seek(from);
         while let Some(key) = rows.key() {
             if !each(key) {
@@ -183,6 +160,17 @@ impl RocksStore {
             .map_err(|e| state_error(format!("ingesting {} into RocksDB in {}", paths[0].display(), self.at()), e))
     }
 
+    /// Bytes of the indexes and filters that lie in memory.
+    pub(super) fn resident_bytes(&self) -> Result<u64, StateError> {
+        self.size(properties::ESTIMATE_TABLE_READERS_MEM)
+    }
+
+    fn size(&self, name: &properties::PropName) -> Result<u64, StateError> {
+        let value = self.db.property_int_value(name);
+        let value = value.map_err(|e| state_error(format!("asking RocksDB in {} for its size", self.at()), e))?;
+        Ok(value.unwrap_or(0))
+    }
+
     /// The name of the table file in the store that shares its content with `path`, if ingestion linked it.
     pub(super) fn table_of(&self, path: &Path) -> Result<Option<String>, StateError> {
         let wanted = files::inode(path)?;
@@ -221,14 +209,8 @@ impl RocksStore {
     /// A base of which half is overwritten would be uploaded twice. Levelled compaction keeps large stores below that, so this
     /// runs on small ones whose table files cover each other.
     fn compact_if_mostly_garbage(&self) -> Result<(), StateError> {
-        let size = |name| {
-            let value = self.db.property_int_value(name);
-            value.map_err(|e| state_error(format!("asking RocksDB in {} for its size", self.at()), e))
-        };
-        let (live, total) = (size(properties::ESTIMATE_LIVE_DATA_SIZE)?, size(properties::LIVE_SST_FILES_SIZE)?);
-        if let (Some(live), Some(total)) = (live, total)
-            && live * 2 < total
-        {
+        let (live, total) = (self.size(properties::ESTIMATE_LIVE_DATA_SIZE)?, self.size(properties::LIVE_SST_FILES_SIZE)?);
+        if live * 2 < total {
             self.db.compact_range_cf(self.family(), None::<&[u8]>, None::<&[u8]>);
         }
         Ok(())

@@ -34,6 +34,8 @@ struct Shared {
     failed: AtomicBool,
     /// Bytes of copies that are handed over and not ingested.
     bytes: AtomicUsize,
+    /// Bytes that the store's indexes and filters hold.
+    store_bytes: AtomicUsize,
 }
 
 struct Inner {
@@ -75,6 +77,7 @@ impl StoreWriter {
             done: BTreeMap::new(),
             phase: Phase::Running,
         };
+        let store_bytes = AtomicUsize::new(store.resident_bytes()? as usize);
         let shared = Arc::new(Shared {
             store,
             folders,
@@ -84,6 +87,7 @@ impl StoreWriter {
             ingested: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             bytes: AtomicUsize::new(0),
+            store_bytes,
         });
         let on_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -108,6 +112,11 @@ impl StoreWriter {
     /// Bytes of copies that are not ingested.
     pub(super) fn bytes(&self) -> usize {
         self.shared.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that the store's indexes and filters hold.
+    pub(super) fn store_bytes(&self) -> usize {
+        self.shared.store_bytes.load(Ordering::Relaxed)
     }
 
     /// True if no set may be frozen before one is ingested.
@@ -312,6 +321,7 @@ impl Shared {
         let bytes = copies.bytes();
         let delta = if copies.is_empty() { None } else { Some(self.write_delta(set, copies)?) };
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.store_bytes.store(self.store.resident_bytes()? as usize, Ordering::Relaxed);
         let mut inner = self.lock();
         self.tell(&mut inner, Event::Ingested { set, delta });
         Ok(())

@@ -1,8 +1,7 @@
 //! What the tests share: backends by flavor, keys from byte strings, a storage that checks what is uploaded.
 
 use crate::state::{
-    BackendKind, CheckpointedBackend, LocalSnapshot, RestoredState, RocksBackend, SharedResources, SnapshotFile, files,
-    open_backend,
+    BackendKind, CheckpointedBackend, LocalSnapshot, RestoredState, RocksBackend, SnapshotFile, files, open_backend,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -35,7 +34,6 @@ type Done = Receiver<Result<LocalSnapshot, StateError>>;
 pub struct Rig {
     pub flavor: Flavor,
     folder: TempDir,
-    shared: SharedResources,
     generation: u32,
     sequence: u32,
     pub storage: Storage,
@@ -45,7 +43,7 @@ impl Rig {
     pub fn new(flavor: Flavor) -> Self {
         let folder = TempDir::new().expect("the test has a temporary folder");
         let storage = Storage::new(folder.path().join("shared"));
-        Rig { flavor, folder, shared: SharedResources::new(8 << 20), generation: 0, sequence: 0, storage }
+        Rig { flavor, folder, generation: 0, sequence: 0, storage }
     }
 
     /// The working folder of the newest generation.
@@ -58,13 +56,13 @@ impl Rig {
         self.sequence = 0;
         let (folder, prefix) = (self.working_folder(), format!("{}-stats-0", self.generation));
         match self.flavor {
-            Flavor::Rocks => open_backend(BackendKind::Rocks, folder, prefix, 256 << 20, &self.shared, restore),
-            Flavor::Memory => open_backend(BackendKind::Memory, folder, prefix, 0, &self.shared, restore),
+            Flavor::Rocks => open_backend(BackendKind::Rocks, folder, prefix, 256 << 20, restore),
+            Flavor::Memory => open_backend(BackendKind::Memory, folder, prefix, 0, restore),
             Flavor::Tight => {
                 let policy =
                     FreezePolicy { copying_max: 1, waiting_max: 2, rebase_percent: 100, rebase_bytes_min: 20_000, deltas_max: 6 };
                 let restore = restore.unwrap_or_default();
-                let backend = RocksBackend::open_with(folder, prefix, 40 << 10, &self.shared, restore, policy)?;
+                let backend = RocksBackend::open_with(folder, prefix, 40 << 10, restore, policy)?;
                 Ok(Box::new(backend))
             }
         }

@@ -219,9 +219,8 @@ fn an_unwritable_working_folder_is_an_error() {
     let folder = tempfile::TempDir::new().expect("the test has a temporary folder");
     let file = folder.path().join("file");
     std::fs::write(&file, b"not a folder").expect("the file is written");
-    let shared = crate::state::SharedResources::new(1 << 20);
     for kind in [crate::state::BackendKind::Rocks, crate::state::BackendKind::Memory] {
-        let opened = crate::state::open_backend(kind, file.join("state"), "1-stats-0".into(), 1 << 20, &shared, None);
+        let opened = crate::state::open_backend(kind, file.join("state"), "1-stats-0".into(), 1 << 20, None);
         let Err(e) = opened else { panic!("it opened below a file") };
         assert!(e.to_string().contains("file/state"), "{e}");
     }
