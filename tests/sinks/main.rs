@@ -26,7 +26,7 @@ impl PluginSource for OneBuild {
 }
 
 fn builds() -> Arc<dyn PluginSource> {
-    let engine = PluginEngine::new(&EngineConfig { cache: None }).expect("an engine");
+    let engine = PluginEngine::new(&EngineConfig::default()).expect("an engine");
     Arc::new(OneBuild(engine.load_file(&guest("file_sink"), &LoadOptions::default()).expect("the stock sink loads")))
 }
 

@@ -23,6 +23,9 @@ pub struct EngineConfig {
     /// Folder for compiled code, private to this user; it is made if missing and may be deleted at any time. None: every
     /// load compiles.
     pub cache: Option<PathBuf>,
+    /// Compiles guests without the checks that keep [`Limits::call`](crate::Limits::call): one that loops never returns. To
+    /// measure what the limit costs, or for guests that the host would trust with its own thread.
+    pub no_call_limit: bool,
 }
 
 /// Ticks since the engine was made: a clock good enough for limits and rates, that costs one load to read.
@@ -52,7 +55,7 @@ pub struct PluginEngine {
 impl PluginEngine {
     /// Sets an engine up and starts its clock.
     pub fn new(config: &EngineConfig) -> Result<Arc<Self>, EngineError> {
-        let engine = Engine::new(&engine_config()).map_err(|e| EngineError::Engine(format!("{e:#}")))?;
+        let engine = Engine::new(&engine_config(config)).map_err(|e| EngineError::Engine(format!("{e:#}")))?;
         let linker = host_calls::linker(&engine).map_err(|e| EngineError::Engine(format!("{e:#}")))?;
         let cache = config.cache.as_deref().map(|folder| CompileCache::open(folder, &engine)).transpose()?;
         let ticks = Arc::new(Ticks::default());
@@ -88,12 +91,12 @@ impl std::fmt::Debug for PluginEngine {
 }
 
 /// Settings that change the compiled code are part of the cache's key by themselves.
-fn engine_config() -> Config {
+fn engine_config(wanted: &EngineConfig) -> Config {
     let mut config = Config::new();
     config.wasm_component_model(true);
     // No guest here waits for anything, and with it a call costs 600 ns instead of 170.
     config.concurrency_support(false);
-    config.epoch_interruption(true);
+    config.epoch_interruption(!wanted.no_call_limit);
     config.max_wasm_stack(WASM_STACK);
     // A replayed record must give the same bytes on any machine: without these two, NaN payloads and relaxed SIMD depend
     // on the CPU. The price falls on floating-point code only.

@@ -12,7 +12,8 @@
 //!
 //! fn run() -> Result<(), Box<dyn std::error::Error>> {
 //!     // One engine a process. It compiles plugins, keeps the results and runs the clock of the call limit.
-//!     let engine = PluginEngine::new(&EngineConfig { cache: Some("/var/cache/host/plugins".into()) })?;
+//!     let cache = Some("/var/cache/host/plugins".into());
+//!     let engine = PluginEngine::new(&EngineConfig { cache, ..EngineConfig::default() })?;
 //!     // Everything that can be refused is refused here: a wrong world, an import nobody grants, a bad descriptor.
 //!     let plugin = engine.load_file("count.wasm".as_ref(), &LoadOptions::default())?;
 //!     let setup = TaskSetup {

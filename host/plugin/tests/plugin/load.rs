@@ -191,7 +191,7 @@ fn a_file_is_loaded_by_path_and_a_missing_one_is_named() {
 fn compiled_code_is_cached_and_a_damaged_file_is_compiled_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let cache = folder.path().join("compiled");
-    let config = EngineConfig { cache: Some(cache.clone()) };
+    let config = EngineConfig { cache: Some(cache.clone()), ..EngineConfig::default() };
     let wasm = Guest::operator(&[], &[]).build();
     let load = || {
         let engine = PluginEngine::new(&config).expect("an engine");
@@ -229,6 +229,8 @@ fn a_cache_that_others_may_write_is_refused() {
     let cache = folder.path().join("open");
     fs::create_dir(&cache).expect("a folder");
     fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).expect("it is opened");
-    let refused = PluginEngine::new(&EngineConfig { cache: Some(cache) }).expect_err("it is refused").to_string();
+    let refused = PluginEngine::new(&EngineConfig { cache: Some(cache), ..EngineConfig::default() })
+        .expect_err("it is refused")
+        .to_string();
     assert!(refused.contains("others may write it"), "{refused}");
 }
