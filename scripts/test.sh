@@ -5,5 +5,6 @@ cd "$(dirname "$0")/.."
 export WEIR_CACHE="${WEIR_CACHE:-$HOME/.cache/weir}"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$WEIR_CACHE/target}"
 
+scripts/setup.sh tests
 cargo test --locked --release --workspace
 make -C guests test
