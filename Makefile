@@ -33,7 +33,7 @@ soak: guests
 	WEIR_SOAK=1 $(CARGO) test --locked --release --workspace --test e2e -- --nocapture --test-threads 2
 
 bench: guests
-	$(CARGO) bench --locked --workspace --bench pipeline
+	$(CARGO) bench --locked --workspace --bench all
 
 lint: setup
 	$(CARGO) fmt --all --check

@@ -2,6 +2,7 @@
 //! and the peers that they are compared with.
 
 pub mod flink;
+pub mod keyed;
 pub mod native;
 pub mod table;
 pub mod timely;
@@ -36,6 +37,8 @@ pub enum Flavor {
 pub enum Workload {
     /// Mixes a part of every value and passes half of them on: a map and a filter in one component, one chain.
     MapFilter,
+    /// The same; source, operator and sink each in a thread of its own.
+    MapFilterHop,
     /// Upper-cases every value; one chain.
     Map,
     /// Parses three fields of every value and rewrites one; one chain.
@@ -56,9 +59,13 @@ pub fn guest(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("benches/ lies in the repository").join("guests/out").join(name)
 }
 
-fn job_file(workload: Workload) -> String {
+fn job_file(workload: Workload, parallelism: u32) -> String {
+    let partition = match workload {
+        Workload::MapFilterHop => "partition = \"rebalance\"",
+        Workload::MapFilter | Workload::Map | Workload::RewriteField | Workload::KeyedCount { .. } => "",
+    };
     let (keys, backend, interval, plugin) = match workload {
-        Workload::MapFilter => (1_000_000, "memory", 10, "map_filter.wasm"),
+        Workload::MapFilter | Workload::MapFilterHop => (1_000_000, "memory", 10, "map_filter.wasm"),
         Workload::Map => (1_000_000, "memory", 10, "map_upper.wasm"),
         Workload::RewriteField => (1_000_000, "memory", 10, "rewrite_field.wasm"),
         Workload::KeyedCount { backend, keys, interval_s } => (keys, backend, interval_s, "keyed_count.wasm"),
@@ -69,7 +76,7 @@ fn job_file(workload: Workload) -> String {
         r#"
 [job]
 name = "bench"
-parallelism = 1
+parallelism = {parallelism}
 [checkpoint]
 interval = "{interval}s"
 [state]
@@ -85,10 +92,12 @@ seed = 7
 name = "work"
 plugin = "{plugin}"
 from = "numbers"
+{partition}
 [[sink]]
 name = "nowhere"
 connector = "discard"
 from = "work"
+{partition}
 "#
     )
 }
@@ -192,7 +201,23 @@ impl std::ops::AddAssign for Cost {
     }
 }
 
+impl std::iter::Sum for Cost {
+    fn sum<I: Iterator<Item = Cost>>(costs: I) -> Cost {
+        costs.fold(Cost::default(), |mut sum, cost| {
+            sum += cost;
+            sum
+        })
+    }
+}
+
 impl Cost {
+    /// Of work on so many records.
+    pub fn of(records: u64, work: impl FnOnce()) -> Self {
+        let (wall, cpu) = (Instant::now(), cpu_now());
+        work();
+        Cost { records, wall: wall.elapsed(), cpu: cpu_now() - cpu }
+    }
+
     /// Records a second, in millions.
     pub fn rate(&self) -> f64 {
         self.records as f64 / 1e6 / self.wall.as_secs_f64()
@@ -229,9 +254,17 @@ impl LiveJob {
     /// # Panics
     /// If it does not start.
     pub fn start(workload: Workload, flavor: Flavor) -> Self {
+        LiveJob::start_parallel(workload, flavor, 1)
+    }
+
+    /// As [`Self::start`], with so many subtasks.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn start_parallel(workload: Workload, flavor: Flavor, parallelism: u32) -> Self {
         let scratch = tempfile::tempdir().expect("a scratch folder can be made");
         let folder = scratch.path().canonicalize().expect("it exists");
-        let text = job_file(workload);
+        let text = job_file(workload, parallelism);
         let graph = job_file::parse(&text, &folder.join("job.toml"), &folder, &|_| None).expect("the bench's job file is right");
         let runtime = runtime(flavor);
         let options = RunOptions { data: folder.join("data"), mode: StartMode::Resume, allow_duplicates: false };

@@ -2,6 +2,7 @@
 //! SVG.
 
 use crate::Cost;
+use plotters::prelude::*;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -20,16 +21,70 @@ pub struct Row {
     pub cost: Result<Cost, String>,
 }
 
+/// What is no cost of a record.
+#[derive(Clone, Debug)]
+struct Figure {
+    of: String,
+    what: String,
+    value: f64,
+    unit: &'static str,
+}
+
+/// A picture of how something grows.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    /// End of its file's name.
+    pub file: &'static str,
+    /// Above it.
+    pub title: &'static str,
+    /// What goes to the right.
+    pub x: &'static str,
+    /// What goes up.
+    pub y: &'static str,
+    /// Its curves; those without points are left out.
+    pub series: Vec<Series>,
+}
+
+/// A curve.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// What it is.
+    pub name: String,
+    /// Its points, from left to right, all above 0.
+    pub points: Vec<(f64, f64)>,
+}
+
 /// All lines, in the order in which they are shown.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     rows: Vec<Row>,
+    figures: Vec<Figure>,
+    plots: Vec<Plot>,
 }
 
 impl Table {
     /// Appends a line.
     pub fn push(&mut self, workload: &str, who: &str, cost: Result<Cost, String>) {
         self.rows.push(Row { workload: workload.to_owned(), who: who.to_owned(), cost });
+    }
+
+    /// Appends a figure that is no cost of a record. `of`: what was looked at.
+    pub fn figure(&mut self, of: &str, what: &str, value: f64, unit: &'static str) {
+        self.figures.push(Figure { of: of.to_owned(), what: what.to_owned(), value, unit });
+    }
+
+    /// Appends a picture; one without points is none.
+    pub fn plot(&mut self, mut plot: Plot) {
+        plot.series.retain(|series| !series.points.is_empty());
+        if !plot.series.is_empty() {
+            self.plots.push(plot);
+        }
+    }
+
+    /// CPU seconds per million records of one line, if it was run.
+    pub fn cpu(&self, workload: &str, who: &str) -> Option<f64> {
+        let row = self.rows.iter().find(|row| row.workload == workload && row.who == who)?;
+        Some(row.cost.as_ref().ok()?.cpu_per_million())
     }
 
     /// CPU of this row over the CPU of Weir in the same workload: above 1, Weir is cheaper.
@@ -58,6 +113,9 @@ impl Table {
             };
             line.expect("a string takes everything");
         }
+        for Figure { of, what, value, unit } in &self.figures {
+            writeln!(text, "{:<57} {what:<56} {} {unit}", of, digits(*value)).expect("a string takes everything");
+        }
         text
     }
 
@@ -75,7 +133,15 @@ impl Table {
             }),
             Err(why) => json!({ "workload": row.workload, "who": row.who, "not_run": why }),
         });
-        json!({ "unit": "CPU seconds of the whole process per million records", "rows": rows.collect::<Vec<_>>() })
+        let figure = |figure: &Figure| {
+            let Figure { of, what, value, unit } = figure;
+            json!({ "of": of, "what": what, "value": value, "unit": unit })
+        };
+        json!({
+            "unit": "CPU seconds of the whole process per million records",
+            "rows": rows.collect::<Vec<_>>(),
+            "figures": self.figures.iter().map(figure).collect::<Vec<_>>(),
+        })
     }
 
     /// Bars of CPU seconds per million records, on a logarithmic scale: a tenth is as far from one as ten is.
@@ -116,12 +182,60 @@ impl Table {
         svg
     }
 
-    /// Writes `performance.json` and `performance.svg` into a folder.
+    /// Writes `performance.json`, `performance.svg`, and a `performance-….svg` for each plot, into a folder.
     pub fn write(&self, folder: &Path) -> std::io::Result<()> {
         std::fs::create_dir_all(folder)?;
         let json = serde_json::to_string_pretty(&self.json()).expect("numbers and texts are always JSON");
         std::fs::write(folder.join("performance.json"), json + "\n")?;
-        std::fs::write(folder.join("performance.svg"), self.svg())
+        std::fs::write(folder.join("performance.svg"), self.svg())?;
+        for plot in &self.plots {
+            std::fs::write(folder.join(format!("performance-{}.svg", plot.file)), plot.svg())?;
+        }
+        Ok(())
+    }
+}
+
+/// Three digits that count, or more before the point.
+fn digits(value: f64) -> String {
+    let decimals = if value == 0.0 { 0 } else { (2 - value.abs().log10().floor() as i32).clamp(0, 6) };
+    format!("{value:.*}", decimals as usize)
+}
+
+impl Plot {
+    /// On two logarithmic scales: what grows as it should is a straight line.
+    pub fn svg(&self) -> String {
+        const COLOURS: [RGBColor; 4] =
+            [RGBColor(31, 111, 235), RGBColor(46, 160, 67), RGBColor(154, 164, 178), RGBColor(219, 109, 40)];
+        let range = |of: fn(&(f64, f64)) -> f64| {
+            let all = || self.series.iter().flat_map(|series| &series.points).map(of);
+            let (low, high) = (all().fold(f64::MAX, f64::min), all().fold(0.0, f64::max));
+            (low / 1.5..high * 1.5).log_scale()
+        };
+        let mut svg = String::new();
+        let area = SVGBackend::with_string(&mut svg, (720, 400)).into_drawing_area();
+        let draw = || -> Result<(), Box<dyn std::error::Error>> {
+            area.fill(&WHITE)?;
+            let mut chart = ChartBuilder::on(&area)
+                .caption(self.title, ("sans-serif", 16))
+                .margin(12)
+                .x_label_area_size(40)
+                .y_label_area_size(70)
+                .build_cartesian_2d(range(|point| point.0), range(|point| point.1))?;
+            let label = |value: &f64| digits(*value);
+            let mut mesh = chart.configure_mesh();
+            mesh.x_desc(self.x).y_desc(self.y).x_label_formatter(&label).y_label_formatter(&label).draw()?;
+            for (series, colour) in self.series.iter().zip(COLOURS.iter().cycle()) {
+                let line = LineSeries::new(series.points.iter().copied(), colour.stroke_width(2)).point_size(3);
+                let drawn = chart.draw_series(line)?.label(&series.name);
+                drawn.legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], *colour));
+            }
+            chart.configure_series_labels().border_style(BLACK.mix(0.3)).background_style(WHITE).draw()?;
+            area.present()?;
+            Ok(())
+        };
+        draw().expect("a string takes every picture");
+        drop(area);
+        svg
     }
 }
 
@@ -149,7 +263,22 @@ mod tests {
         let json = table.json();
         assert_eq!(json["rows"][1]["cpu_over_weir"], 0.5);
         assert_eq!(json["rows"][2]["not_run"], "not run: there is no java");
+        table.figure("start", "first record", 123.456, "ms");
+        assert!(table.text().contains("123 ms"), "{}", table.text());
+        assert_eq!(table.json()["figures"][0]["value"], 123.456);
         let svg = table.svg();
         assert_eq!(svg.matches("height=\"14\"").count(), 2, "what was not run has no bar: {svg}");
+    }
+
+    #[test]
+    fn a_plot_has_its_curves_and_none_without_points() {
+        let series = |name: &str, points: &[(f64, f64)]| Series { name: name.into(), points: points.to_vec() };
+        let curves = vec![series("grows", &[(100.0, 1.0), (1e6, 2e4)]), series("nothing", &[])];
+        let mut table = Table::default();
+        table.plot(Plot { file: "a", title: "All of it", x: "keys", y: "ms", series: curves });
+        table.plot(Plot { file: "b", title: "None of it", x: "keys", y: "ms", series: vec![series("nothing", &[])] });
+        let [plot] = &table.plots[..] else { panic!("one of the two has points") };
+        let svg = plot.svg();
+        assert!(svg.contains("All of it") && svg.contains("grows") && !svg.contains("nothing"), "{svg}");
     }
 }

@@ -1,13 +1,11 @@
 //! Whole jobs: Weir with Wasm operators, the same code native on Weir, timely and Flink, in one run.
 //!
-//! A job runs without end; criterion's samples are stretches of it, so that start-up and new keys do not count. Criterion
-//! reports the wall clock; the table at the end gives CPU seconds per million records, which hold on a noisy machine. Its JSON
-//! and SVG go to the folder `$WEIR_BENCH_OUT`, if that is set. `--quick`: short windows, and no Flink.
+//! A job runs without end; criterion's samples are stretches of it, so that start-up and new keys do not count.
 
-use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+use crate::quick;
+use criterion::{Criterion, SamplingMode, Throughput};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 use weir_benches::table::{Table, WEIR};
 use weir_benches::{Cost, Flavor, LiveJob, Window, Workload, flink, run_lines, timely, write_lines};
@@ -38,7 +36,8 @@ fn keyed(name: &'static str, backend: &'static str, keys: u64, interval_s: u32, 
         2_000_000 => Some(|window| timely::keyed_count(2_000_000, window)),
         _ => None,
     };
-    let warm_up = (keys * 5).max(2_000_000);
+    // By then nine of ten keys, or more, were drawn.
+    let warm_up = (keys * if keys > 2_000_000 { 3 } else { 5 }).max(2_000_000);
     Line {
         name,
         workload: Workload::KeyedCount { backend, keys, interval_s },
@@ -50,11 +49,15 @@ fn keyed(name: &'static str, backend: &'static str, keys: u64, interval_s: u32, 
 
 fn lines() -> Vec<Line> {
     let map = |name, workload| Line { name, workload, warm_up: 2_000_000, timely: None, flink: Vec::new() };
-    vec![
+    let mut lines = vec![
         Line {
             timely: Some(timely::map_filter),
-            flink: vec![("Flink 2.2", flink::Workload::Map), ("Flink 2.2, no chain", flink::Workload::MapHop)],
+            flink: vec![("Flink 2.2", flink::Workload::Map)],
             ..map("map + filter", Workload::MapFilter)
+        },
+        Line {
+            flink: vec![("Flink 2.2", flink::Workload::MapHop)],
+            ..map("map + filter, a thread each", Workload::MapFilterHop)
         },
         map("map, every byte", Workload::Map),
         map("map, parse 3 fields, rewrite 1", Workload::RewriteField),
@@ -62,13 +65,19 @@ fn lines() -> Vec<Line> {
         keyed("count, 2 M keys, rocksdb, 10 s", "rocksdb", 2_000_000, 10, Some("rocksdb")),
         keyed("count, 2 M keys, rocksdb, 1 s", "rocksdb", 2_000_000, 1, None),
         keyed("count, 2 M keys, memory, 10 s", "memory", 2_000_000, 10, Some("hashmap")),
-    ]
+    ];
+    if !quick() {
+        // Filling the state takes minutes.
+        lines.push(keyed("count, 20 M keys, rocksdb, 10 s", "rocksdb", 20_000_000, 10, Some("rocksdb")));
+    }
+    lines
 }
 
 /// What each bench has cost in all its stretches.
 type Costs = BTreeMap<(&'static str, &'static str), Cost>;
 
-fn pipeline(criterion: &mut Criterion, table: &mut Table) {
+/// Endless jobs, and the peers' ones.
+pub fn endless(criterion: &mut Criterion, table: &mut Table) {
     let costs: RefCell<Costs> = RefCell::default();
     let lines = lines();
     for line in &lines {
@@ -100,7 +109,7 @@ const LINES: u64 = 10_000_000;
 const LINES_NAME: &str = "lines, upper-case, file sink, 1 s";
 
 /// From file to file, exactly-once: whole runs, as their input ends.
-fn lines_to_file(criterion: &mut Criterion, table: &mut Table) {
+pub fn lines_to_file(criterion: &mut Criterion, table: &mut Table) {
     let lines = if quick() { LINES / 5 } else { LINES };
     let scratch = tempfile::tempdir().expect("a scratch folder can be made");
     let file = scratch.path().join("lines.txt");
@@ -134,11 +143,6 @@ fn lines_to_file(criterion: &mut Criterion, table: &mut Table) {
     report(table, &[line], &costs.borrow());
 }
 
-/// Short windows, and no Flink.
-fn quick() -> bool {
-    std::env::args().any(|argument| argument == "--quick")
-}
-
 /// Adds what was run, and the peers of it.
 fn report(table: &mut Table, lines: &[Line], costs: &Costs) {
     let window = |warm, length| Window { warm: Duration::from_secs(warm), length: Duration::from_secs(length) };
@@ -164,16 +168,3 @@ fn report(table: &mut Table, lines: &[Line], costs: &Costs) {
         }
     }
 }
-
-fn all(criterion: &mut Criterion) {
-    let mut table = Table::default();
-    pipeline(criterion, &mut table);
-    lines_to_file(criterion, &mut table);
-    println!("\n{}", table.text());
-    if let Some(folder) = std::env::var_os("WEIR_BENCH_OUT") {
-        table.write(Path::new(&folder)).expect("the folder of the results can be written");
-    }
-}
-
-criterion_group!(benches, all);
-criterion_main!(benches);
