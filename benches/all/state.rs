@@ -11,7 +11,7 @@ use weir_host::state::BackendKind;
 
 const BACKENDS: [(&str, BackendKind); 2] = [("rocksdb", BackendKind::Rocks), ("memory", BackendKind::Memory)];
 
-/// New keys, then hits; and for RocksDB the first look-up of each key after a restore, and more keys than the cache holds.
+/// New keys, then hits; and for RocksDB each key for the first time after a restore, and more keys than the cache holds.
 pub fn state(criterion: &mut Criterion, table: &mut Table) {
     for (backend, kind) in BACKENDS {
         for (label, keys) in [("100", 100), ("2 M", 2_000_000)] {
@@ -26,7 +26,7 @@ pub fn state(criterion: &mut Criterion, table: &mut Table) {
         }
     }
     let keys = 2_000_000;
-    let miss = "state, rocksdb, 2 M keys, miss";
+    let miss = "state, rocksdb, 2 M keys, just restored";
     if wanted(miss) {
         let mut store = Store::open(BackendKind::Rocks, None);
         store.fill(keys);

@@ -181,7 +181,11 @@ fn nothing_unfinished_is_left() {
     }
     // The ticker, the pause before a plugin's retry; and a bench looks at spans of time.
     let pauses = ["host/plugin/src/engine.rs", "host/plugin/src/supervise.rs"];
-    only_in("thread::sleep", |path| pauses.contains(&path) || path.starts_with("benches/"), "makes a test wait instead of watching");
+    only_in(
+        "thread::sleep",
+        |path| pauses.contains(&path) || path.starts_with("benches/"),
+        "makes a test wait instead of watching",
+    );
 }
 
 #[test]

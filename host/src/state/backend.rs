@@ -4,8 +4,8 @@
 //! what is not cached is read from the store in one batch. Writes only mark cells; the freeze carries them to the store.
 
 use super::cache::{CellCache, PASS_KEYS};
-use super::cell::Kind;
-use super::copies::key_prefix;
+use super::cell::{Cell, Kind};
+use super::copies::{key_prefix, split_key};
 use super::freeze::FrozenSets;
 use super::lineup::{BEFORE, Folders, Lineup};
 use super::rocks::{self, LinkedFile, RocksStore};
@@ -15,7 +15,7 @@ use super::{CheckpointedBackend, LookUps, RestoredState, SnapshotDone, files, st
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_plugin::batch::{CellOp, Cells};
-use weir_plugin::state::{KeyedStateBackend, Keys, StateError, StateId, key_group};
+use weir_plugin::state::{KeyedStateBackend, Keys, StateError, StateId, key_group, key_hash};
 use weir_protocol::CheckpointId;
 use weir_protocol::freeze::{Cause, FreezePolicy, FreezeQueue, SetId, SnapshotList};
 
@@ -37,6 +37,8 @@ pub struct RocksBackend {
     hand: u32,
     /// **B1** While true, every key with a value has a cell: a key without one is absent, and the store is not asked.
     knows_all: bool,
+    /// The restored state is being read into the cells, from this store key on.
+    reading_in: Option<Vec<u8>>,
     budget: Budget,
     located: Located,
     scratch: Scratch,
@@ -51,6 +53,8 @@ pub struct RocksBackend {
 struct Budget {
     /// Clean cells are evicted above this.
     cache: usize,
+    /// Restored state is read in up to this.
+    read_in: usize,
     /// Cells written since the last freeze: above this the backend freezes by itself.
     high_water: usize,
     /// Never more than this and one batch: the subtask waits for the store writer.
@@ -101,14 +105,23 @@ impl RocksBackend {
             true => FreezeQueue::new(policy),
             false => FreezeQueue::restored(policy, SnapshotList { checkpoint: BEFORE, base, deltas }),
         };
+        // A state that is many times larger would only fill the cells with keys that nobody may ask for.
+        let fits = store.rows()? as usize * size_of::<Cell>() <= budget_bytes.saturating_mul(2);
+        let reading_in = (!is_new && fits).then(Vec::new);
         let writer = StoreWriter::start(Arc::clone(&store), folders, queue, lineup)?;
-        let budget =
-            Budget { cache: budget_bytes, high_water: budget_bytes / 2, limit: budget_bytes.saturating_add(budget_bytes / 4) };
+        let read_in = budget_bytes / 3 * 2;
+        let budget = Budget {
+            read_in,
+            cache: budget_bytes,
+            high_water: budget_bytes / 2,
+            limit: budget_bytes.saturating_add(budget_bytes / 4),
+        };
         Ok(RocksBackend {
             cache: CellCache::new(),
             sets: FrozenSets::new(),
             hand: 0,
             knows_all: is_new,
+            reading_in,
             budget,
             located: Located::default(),
             scratch: Scratch::default(),
@@ -372,8 +385,40 @@ impl RocksBackend {
         }
     }
 
+    /// Reads the next rows of a restored state into cells. Once all are there the store is not asked any more (B1).
+    ///
+    /// A key that has a cell is passed over: its value there is newer, or the same. One that has none is not pinned, so the store
+    /// holds its newest value. If a value is evicted meanwhile, this ends: it would not be all.
+    fn read_in(&mut self) -> Result<(), StateError> {
+        let Some(from) = self.reading_in.take() else { return Ok(()) };
+        if self.memory() > self.budget.read_in {
+            return Ok(());
+        }
+        let RocksBackend { cache, store, .. } = self;
+        let (mut rows, mut next) = (0, None);
+        store.scan(&from, |store_key, value| {
+            if rows == SWEEP_CELLS {
+                next = Some(store_key.to_vec());
+                return false;
+            }
+            rows += 1;
+            let (_, state, key) = split_key(store_key).expect("only keys of ours are in the store");
+            let hash = key_hash(key);
+            if cache.find(state, key, hash).is_none() {
+                cache.insert(state, key, hash, Some(value));
+            }
+            true
+        })?;
+        self.knows_all = next.is_none();
+        self.reading_in = next;
+        Ok(())
+    }
+
     fn remove(&mut self, id: u32) {
-        self.knows_all &= self.cache.pool.get(id).kind == Kind::Absent;
+        if self.cache.pool.get(id).kind != Kind::Absent {
+            self.knows_all = false;
+            self.reading_in = None;
+        }
         self.cache.remove(id);
     }
 }
@@ -461,7 +506,11 @@ impl CheckpointedBackend for RocksBackend {
         self.make_room()?;
         self.sets.sweep(&mut self.cache.pool, SWEEP_CELLS);
         self.hand_over();
-        Ok(self.sets.oldest().is_some())
+        // Copies are waited for; reading in is not.
+        if self.sets.oldest().is_none() {
+            self.read_in()?;
+        }
+        Ok(self.sets.oldest().is_some() || self.reading_in.is_some())
     }
 
     fn completed(&mut self, checkpoint: CheckpointId) {

@@ -108,12 +108,12 @@ impl RocksStore {
         Ok(())
     }
 
-    /// Calls `each` with the store keys from `from` on, ascending, until it returns false.
-    pub(super) fn scan(&self, from: &[u8], mut each: impl FnMut(&[u8]) -> bool) -> Result<(), StateError> {
+    /// Calls `each` with the store keys from `from` on and their values, ascending, until it returns false.
+    pub(super) fn scan(&self, from: &[u8], mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<(), StateError> {
         let mut rows = self.db.raw_iterator_cf(self.family());
         rows.seek(from);
-        while let Some(key) = rows.key() {
-            if !each(key) {
+        while let Some((key, value)) = rows.item() {
+            if !each(key, value) {
                 return Ok(());
             }
             rows.next();
@@ -163,6 +163,11 @@ impl RocksStore {
     /// Bytes of the indexes and filters that lie in memory.
     pub(super) fn resident_bytes(&self) -> Result<u64, StateError> {
         self.size(properties::ESTIMATE_TABLE_READERS_MEM)
+    }
+
+    /// Rows, each version of a key counted.
+    pub(super) fn rows(&self) -> Result<u64, StateError> {
+        self.size(properties::ESTIMATE_NUM_KEYS)
     }
 
     fn size(&self, name: &properties::PropName) -> Result<u64, StateError> {

@@ -74,7 +74,7 @@ impl ScanOverlay {
         page.at = page.overlay.rows.partition_point(|row| row.group < from);
         let (mut group, mut stored) = (from, BTreeSet::new());
         if limit > 0 {
-            store.scan(&key_prefix(from, 0), |store_key| {
+            store.scan(&key_prefix(from, 0), |store_key, _| {
                 let Some((of, state, key)) = split_key(store_key) else { return true };
                 if of != group {
                     page.add_group(group, std::mem::take(&mut stored));

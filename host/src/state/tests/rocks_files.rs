@@ -49,6 +49,27 @@ fn writing_what_is_there_already_is_no_change() {
 }
 
 #[test]
+fn a_restored_state_that_fits_is_read_in_and_the_store_is_not_asked_again() {
+    let mut rig = Rig::new(Flavor::Rocks);
+    let mut backend = rig.open(None);
+    write_range(backend.as_mut(), 0..10_000, 1);
+    let key = |i: u32| i.to_be_bytes();
+    write(backend.as_mut(), 0, &[(&key(7), None)]);
+    let restored = rig.checkpoint(backend.as_mut());
+    drop(backend);
+    let mut backend = rig.open(Some(restored));
+    // Written before it is read in: these stay.
+    write(backend.as_mut(), 0, &[(&key(5), Some(b"newer")), (&key(6), None)]);
+    let asked = backend.look_ups().store_reads;
+    sweep_all(backend.as_mut());
+    let mut value = |key: &[u8]| read(backend.as_mut(), 0, key);
+    assert_eq!(value(&key(5)), Some(b"newer".to_vec()));
+    assert!([&key(6)[..], &key(7)[..], b"never there"].iter().all(|key| value(key).is_none()));
+    assert!((8..10_000).all(|i| value(&key(i)).is_some()));
+    assert_eq!(backend.look_ups().store_reads, asked, "all of it is in memory");
+}
+
+#[test]
 fn kept_files_never_change_whatever_the_store_does() {
     let mut rig = Rig::new(Flavor::Rocks);
     let mut backend = rig.open(None);
