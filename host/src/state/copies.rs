@@ -4,12 +4,14 @@
 //! `key group (u16 big-endian) · state (u16 big-endian) · user key`, so that its byte order is the logical order.
 
 use super::hints;
-use weir_plugin::state::StateId;
+use weir_plugin::state::{KEY_GROUPS, StateId};
 
 /// Bytes of a store key before the user's key.
 pub(super) const PREFIX: usize = 4;
 /// Arena block: large enough to be cheap, small enough that growth never stalls a batch.
 const BLOCK: usize = 1 << 20;
+/// The first block of a part.
+const SMALLEST_BLOCK: usize = 4 << 10;
 const HEADER: usize = 8;
 const DELETED: u32 = u32::MAX;
 /// How far ahead rows are asked for.
@@ -28,10 +30,13 @@ pub(super) fn split_key(store_key: &[u8]) -> Option<(u16, StateId, &[u8])> {
     Some((u16::from_be_bytes([prefix[0], prefix[1]]), u16::from_be_bytes([prefix[2], prefix[3]]), key))
 }
 
+/// Parts in which rows are kept, by the top of their key group: each is sorted by itself, in memory for a part alone.
+const PARTS: usize = 16;
+
 /// Copied cells, each (state, key) once.
 #[derive(Default)]
 pub(super) struct Copies {
-    blocks: Vec<Vec<u8>>,
+    parts: [Vec<Vec<u8>>; PARTS],
     rows: usize,
     bytes: usize,
 }
@@ -56,9 +61,10 @@ impl Copies {
     #[inline]
     pub(super) fn push(&mut self, group: u16, state: StateId, key: &[u8], value: Option<&[u8]>) {
         let needed = HEADER + PREFIX + key.len() + value.map_or(0, <[u8]>::len);
-        let block = match self.blocks.last_mut() {
+        let part = usize::from(group) * PARTS / KEY_GROUPS as usize;
+        let block = match self.parts[part].last_mut() {
             Some(block) if block.capacity() - block.len() >= needed => block,
-            _ => self.add_block(needed),
+            _ => self.add_block(part, needed),
         };
         let value_len = value.map_or(DELETED, |value| value.len() as u32);
         block.extend_from_slice(&((PREFIX + key.len()) as u32).to_le_bytes());
@@ -70,33 +76,43 @@ impl Copies {
     }
 
     #[cold]
-    fn add_block(&mut self, needed: usize) -> &mut Vec<u8> {
-        self.blocks.push(Vec::with_capacity(needed.max(BLOCK)));
-        self.bytes += needed.max(BLOCK);
-        self.blocks.last_mut().expect("a block was just pushed")
+    fn add_block(&mut self, part: usize, needed: usize) -> &mut Vec<u8> {
+        let blocks = &mut self.parts[part];
+        // A few rows need no large block; many are to have few.
+        let size = needed.max((SMALLEST_BLOCK << blocks.len().min(8)).min(BLOCK));
+        blocks.push(Vec::with_capacity(size));
+        self.bytes += size;
+        blocks.last_mut().expect("a block was just pushed")
     }
 
-    /// Puts the rows in the order of their store keys.
-    pub(super) fn sort(self) -> SortedCopies {
-        let mut order = Vec::with_capacity(self.rows);
-        for (block, bytes) in self.blocks.iter().enumerate() {
-            let mut offset = 0;
-            while offset < bytes.len() {
-                let (row, end) = row_at(bytes, offset);
-                order.push(Entry { head: head(row.0), block: block as u32, offset: offset as u32 });
-                offset = end;
-            }
-        }
-        let blocks = self.blocks;
-        order.sort_unstable_by(|a, b| a.head.cmp(&b.head).then_with(|| a.key(&blocks).cmp(b.key(&blocks))));
-        SortedCopies { blocks, order }
+    /// (store key, value or delete), ascending.
+    pub(super) fn in_order(&self) -> impl Iterator<Item = Row<'_>> {
+        self.parts.iter().flat_map(|blocks| {
+            let order = order(blocks);
+            (0..order.len()).map(move |at| {
+                // In this order the rows lie anywhere in the arena.
+                if let Some(ahead) = order.get(at + AHEAD) {
+                    hints::prefetch(&blocks[ahead.block as usize][ahead.offset as usize]);
+                }
+                row_at(&blocks[order[at].block as usize], order[at].offset as usize).0
+            })
+        })
     }
 }
 
-/// Rows in the order of their store keys.
-pub(super) struct SortedCopies {
-    blocks: Vec<Vec<u8>>,
-    order: Vec<Entry>,
+/// The rows of a part in the order of their store keys.
+fn order(blocks: &[Vec<u8>]) -> Vec<Entry> {
+    let mut order = Vec::new();
+    for (block, bytes) in blocks.iter().enumerate() {
+        let mut offset = 0;
+        while offset < bytes.len() {
+            let (row, end) = row_at(bytes, offset);
+            order.push(Entry { head: head(row.0), block: block as u32, offset: offset as u32 });
+            offset = end;
+        }
+    }
+    order.sort_unstable_by(|a, b| a.head.cmp(&b.head).then_with(|| a.key(blocks).cmp(b.key(blocks))));
+    order
 }
 
 /// A row by its place, with the first bytes of its key: most comparisons end there.
@@ -113,19 +129,6 @@ impl Entry {
 }
 
 type Row<'a> = (&'a [u8], Option<&'a [u8]>);
-
-impl SortedCopies {
-    /// (store key, value or delete), ascending.
-    pub(super) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        self.order.iter().enumerate().map(|(at, entry)| {
-            // In this order the rows lie anywhere in the arena.
-            if let Some(ahead) = self.order.get(at + AHEAD) {
-                hints::prefetch(&self.blocks[ahead.block as usize][ahead.offset as usize]);
-            }
-            row_at(&self.blocks[entry.block as usize], entry.offset as usize).0
-        })
-    }
-}
 
 /// The row that starts at `offset`, and where it ends.
 fn row_at(block: &[u8], offset: usize) -> (Row<'_>, usize) {
@@ -156,6 +159,7 @@ mod tests {
     fn rows_come_out_in_byte_order_with_deletes_and_empty_values() {
         let mut copies = Copies::default();
         let large = vec![9u8; 3 << 20];
+        copies.push(32_767, 0, b"last", Some(b"in another part"));
         copies.push(2, 0, b"b", Some(b""));
         copies.push(1, 7, b"", None);
         copies.push(2, 0, b"", Some(b"v"));
@@ -163,9 +167,8 @@ mod tests {
         copies.push(2, 0, b"a", None);
         copies.push(1, 300, b"zzzzzzzzzzzz2", Some(b"2"));
         copies.push(1, 300, b"zzzzzzzzzzzz1", Some(b"1"));
-        let sorted = copies.sort();
-        let rows: Vec<_> = sorted.rows().map(|(key, value)| (split_key(key).expect("long enough"), value)).collect();
-        let expected: [((u16, u16, &[u8]), Option<&[u8]>); 7] = [
+        let rows: Vec<_> = copies.in_order().map(|(key, value)| (split_key(key).expect("long enough"), value)).collect();
+        let expected: [((u16, u16, &[u8]), Option<&[u8]>); 8] = [
             ((1, 7, b""), None),
             ((1, 300, b"zzzzzzzzzzzz1"), Some(b"1")),
             ((1, 300, b"zzzzzzzzzzzz2"), Some(b"2")),
@@ -173,6 +176,7 @@ mod tests {
             ((2, 0, b"a"), None),
             ((2, 0, b"b"), Some(b"")),
             ((2, 0, b"b\0"), Some(&large)),
+            ((32_767, 0, b"last"), Some(b"in another part")),
         ];
         assert_eq!(rows, expected);
     }

@@ -375,7 +375,7 @@ fn encode(copies: Copies) -> Vec<u8> {
     let mut content = Vec::with_capacity(copies.bytes());
     content.extend_from_slice(MAGIC);
     content.extend_from_slice(&(copies.rows() as u64).to_le_bytes());
-    for (key, value) in copies.sort().rows() {
+    for (key, value) in copies.in_order() {
         let value = value.expect("what is deleted is not in the map");
         for part in [key, value] {
             content.extend_from_slice(&(part.len() as u32).to_le_bytes());

@@ -3,7 +3,7 @@
 //! Nothing is written through its memtable. What changes the store is [`RocksStore::ingest`] alone, called by one thread, so
 //! the hard links of [`RocksStore::link`] hold exactly what was ingested before.
 
-use super::copies::SortedCopies;
+use super::copies::Copies;
 use super::{files, state_error};
 use rocksdb::{
     BlockBasedOptions, ColumnFamily, DB, DBCompressionType, IngestExternalFileOptions, LogLevel, Options, SstFileWriter,
@@ -122,11 +122,11 @@ impl RocksStore {
     }
 
     /// Writes copies as one table file, fsynced.
-    pub(super) fn write_delta(&self, path: &Path, copies: &SortedCopies) -> Result<(), StateError> {
+    pub(super) fn write_delta(&self, path: &Path, copies: &Copies) -> Result<(), StateError> {
         let write = || -> Result<(), rocksdb::Error> {
             let mut table = SstFileWriter::create(&self.options);
             table.open(path)?;
-            for (key, value) in copies.rows() {
+            for (key, value) in copies.in_order() {
                 match value {
                     Some(value) => table.put(key, value)?,
                     None => table.delete(key)?,

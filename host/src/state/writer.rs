@@ -329,7 +329,7 @@ impl Shared {
 
     fn write_delta(&self, set: SetId, copies: Copies) -> Result<LocalFile, StateError> {
         let path = self.folders.delta(set.0);
-        self.store.write_delta(&path, &copies.sort())?;
+        self.store.write_delta(&path, &copies)?;
         let (bytes, checksum) = files::measure(&path)?;
         self.store.ingest(&[&path])?;
         let table = self.store.table_of(&path)?;
