@@ -72,20 +72,13 @@ impl MemoryBackend {
         Ok(backend)
     }
 
-    /// Sets or deletes one value. `id`: its cell, or [`NONE`] if there is none.
-    #[inline(always)]
-    fn set(&mut self, id: u32, state: StateId, key: &[u8], hash: u64, value: Option<&[u8]>) {
-        match (id, value) {
-            (NONE, None) => {}
-            // A key that stands twice in one call was made a moment ago.
-            (NONE, Some(value)) => match self.cells.find(state, key, hash) {
-                Some(id) => self.cells.pool.set_value(id, Some(value)),
-                None => {
-                    self.cells.insert(state, key, hash, Some(value));
-                }
-            },
-            (id, Some(value)) => self.cells.pool.set_value(id, Some(value)),
-            (id, None) => self.cells.remove(id),
+    /// Sets the value of a key whose cell is not known, if it has one.
+    fn put(&mut self, state: StateId, key: &[u8], hash: u64, value: &[u8]) {
+        match self.cells.find(state, key, hash) {
+            Some(id) => self.cells.pool.set_value(id, Some(value)),
+            None => {
+                self.cells.insert(state, key, hash, Some(value));
+            }
         }
     }
 
@@ -115,10 +108,12 @@ impl MemoryBackend {
     /// Does what cell `i` says.
     #[inline(always)]
     fn write(&mut self, id: u32, state: StateId, keys: Keys<'_>, cells: &Cells, i: usize) {
-        match cells.op(i) {
-            CellOp::None => {}
-            CellOp::Put => self.set(id, state, keys.key(i), keys.hashes[i], Some(cells.value(i))),
-            CellOp::Delete => self.set(id, state, keys.key(i), keys.hashes[i], None),
+        match (cells.op(i), id) {
+            (CellOp::None, _) | (CellOp::Delete, NONE) => {}
+            // It may stand twice in one call, and have been made a moment ago.
+            (CellOp::Put, NONE) => self.put(state, keys.key(i), keys.hashes[i], cells.value(i)),
+            (CellOp::Put, id) => self.cells.pool.set_value(id, Some(cells.value(i))),
+            (CellOp::Delete, id) => self.cells.remove(id),
         }
     }
 
@@ -151,8 +146,7 @@ impl MemoryBackend {
             let (store_key, value) = take_row(&mut rest).ok_or_else(|| corrupt("a row is cut"))?;
             let (_, state, key) = split_key(store_key).ok_or_else(|| corrupt("a key is too short"))?;
             let hash = key_hash(key);
-            let id = self.cells.find(state, key, hash).unwrap_or(NONE);
-            self.set(id, state, key, hash, Some(value));
+            self.put(state, key, hash, value);
         }
         if rest.is_empty() { Ok(()) } else { Err(corrupt("there are bytes after its rows")) }
     }
