@@ -1,9 +1,9 @@
 //! What a call of a plugin costs: records in, records in and out, by batch size, with and without the call limit.
 
-use criterion::{Criterion, SamplingMode, Throughput};
-use std::time::Duration;
+use crate::group;
+use criterion::Criterion;
 use weir_benches::table::{Table, WEIR};
-use weir_benches::{Cost, guest};
+use weir_benches::{Cost, compiled, guest};
 use weir_plugin::batch::RecordBatch;
 use weir_plugin::{EngineConfig, Grants, Limits, LoadOptions, OperatorInstance, PluginEngine, TaskInfo, TaskSetup};
 
@@ -16,9 +16,7 @@ pub fn boundary(criterion: &mut Criterion, table: &mut Table) {
     for (what, last) in WHAT {
         for size in SIZES {
             let name = format!("boundary, {what}, batches of {size}");
-            let mut group = criterion.benchmark_group(&name);
-            group.throughput(Throughput::Elements(size as u64)).sampling_mode(SamplingMode::Flat).sample_size(10);
-            group.warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_secs(1));
+            let mut group = group(criterion, &name, size, 1);
             for (who, no_call_limit) in [(WEIR, false), ("no call limit", true)] {
                 let (mut instance, batch) = (instance(no_call_limit), batch(size, last));
                 let mut costs = Cost::default();
@@ -35,9 +33,7 @@ pub fn boundary(criterion: &mut Criterion, table: &mut Table) {
                         cost.wall
                     });
                 });
-                if costs.records > 0 {
-                    table.push(&name, who, Ok(costs));
-                }
+                table.push_run(&name, who, costs);
             }
             group.finish();
         }
@@ -45,8 +41,7 @@ pub fn boundary(criterion: &mut Criterion, table: &mut Table) {
 }
 
 fn instance(no_call_limit: bool) -> OperatorInstance {
-    let cache = Some(std::env::temp_dir().join("weir-bench-compiled"));
-    let engine = PluginEngine::new(&EngineConfig { cache, no_call_limit }).expect("an engine can be made");
+    let engine = PluginEngine::new(&EngineConfig { cache: Some(compiled()), no_call_limit }).expect("an engine can be made");
     let plugin = engine.load_file(&guest("filter_even.wasm"), &LoadOptions::default()).expect("the guest is built");
     let task = TaskInfo { job: "bench".into(), operator: "even".into(), subtask: 0, parallelism: 1, attempt: 1 };
     let setup = TaskSetup { task, config: "{}".into(), limits: Limits::default(), grants: Grants::default() };

@@ -1,6 +1,7 @@
 //! What it costs to leave the thread: one channel between two threads, and an exchange by key.
 
-use criterion::{Criterion, SamplingMode, Throughput};
+use crate::group;
+use criterion::Criterion;
 use std::time::Duration;
 use weir_benches::Cost;
 use weir_benches::table::{Table, WEIR};
@@ -38,9 +39,7 @@ fn receive(gate: &InputGate<()>) -> Option<StreamElement> {
 /// Batches go round between two threads, so that none is made or dropped: what is measured is two channels.
 pub fn channel(criterion: &mut Criterion, table: &mut Table) {
     let name = "channel, batches of 1024";
-    let mut group = criterion.benchmark_group(name);
-    group.throughput(Throughput::Elements(2 * RECORDS as u64)).sampling_mode(SamplingMode::Flat).sample_size(10);
-    group.warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_secs(2));
+    let mut group = group(criterion, name, 2 * RECORDS, 2);
     let mut costs = Cost::default();
     group.bench_function(WEIR, |bencher| {
         let (there, there_writer, there_control) = input_gate::<()>(1);
@@ -70,18 +69,14 @@ pub fn channel(criterion: &mut Criterion, table: &mut Table) {
         echo.join().expect("the other thread ends");
     });
     group.finish();
-    if costs.records > 0 {
-        table.push(name, WEIR, Ok(costs));
-    }
+    table.push_run(name, WEIR, costs);
 }
 
 /// Batches are spread over the subtasks of a reader by key; all in one thread.
 pub fn exchange(criterion: &mut Criterion, table: &mut Table) {
     for readers in [2, 4, 8] {
         let name = format!("exchange by key, {readers} readers");
-        let mut group = criterion.benchmark_group(&name);
-        group.throughput(Throughput::Elements(RECORDS as u64)).sampling_mode(SamplingMode::Flat).sample_size(10);
-        group.warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_secs(1));
+        let mut group = group(criterion, &name, RECORDS, 1);
         let mut costs = Cost::default();
         group.bench_function(WEIR, |bencher| {
             let (gates, writers): (Vec<_>, Vec<_>) = (0..readers)
@@ -110,8 +105,6 @@ pub fn exchange(criterion: &mut Criterion, table: &mut Table) {
             });
         });
         group.finish();
-        if costs.records > 0 {
-            table.push(&name, WEIR, Ok(costs));
-        }
+        table.push_run(&name, WEIR, costs);
     }
 }

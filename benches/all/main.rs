@@ -11,8 +11,10 @@ mod process;
 mod snapshot;
 mod state;
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use std::path::Path;
+use std::time::Duration;
 use weir_benches::table::Table;
 
 /// Short windows, and no Flink.
@@ -23,6 +25,18 @@ fn quick() -> bool {
 /// Whether the filter on the command line, if there is one, lets a figure pass that criterion knows nothing of.
 fn wanted(name: &str) -> bool {
     std::env::args().skip(1).find(|argument| !argument.starts_with('-')).is_none_or(|filter| name.contains(&filter))
+}
+
+/// A part's group: iterations of so many records, measured for so many seconds.
+fn group<'c>(criterion: &'c mut Criterion, name: &str, records: usize, seconds: u64) -> BenchmarkGroup<'c, WallTime> {
+    let mut group = criterion.benchmark_group(name);
+    group.throughput(Throughput::Elements(records as u64)).sampling_mode(SamplingMode::Flat).sample_size(10);
+    group.warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_secs(seconds));
+    group
+}
+
+fn ms(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
 }
 
 fn all(criterion: &mut Criterion) {

@@ -1,6 +1,6 @@
 //! The process as a whole: how fast it starts, what memory it takes, how soon it goes on after a kill.
 
-use crate::{quick, wanted};
+use crate::{ms, quick, wanted};
 use criterion::Criterion;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -60,10 +60,6 @@ pub fn process(_: &mut Criterion, table: &mut Table) {
         child.kill().expect("it is our child");
         child.wait().expect("it can be waited for");
     }
-}
-
-fn ms(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e3
 }
 
 /// The binary that cargo has put beside this one.

@@ -1,6 +1,6 @@
 //! Snapshots of keyed state: how long the subtask stands still, how long the rest takes, how many bytes, and the way back.
 
-use crate::{quick, wanted};
+use crate::{ms, quick, wanted};
 use criterion::Criterion;
 use std::time::{Duration, Instant};
 use weir_benches::keyed::{BATCH, Store};
@@ -74,10 +74,6 @@ pub fn snapshot(_: &mut Criterion, table: &mut Table) {
     batch_times(table);
 }
 
-fn ms(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e3
-}
-
 /// The same loop with a checkpoint each second and without any: what a record may have to wait longer.
 fn batch_times(table: &mut Table) {
     let name = "batch of 1024 keys, 2 M keys in state";
@@ -89,12 +85,11 @@ fn batch_times(table: &mut Table) {
         let mut store = Store::open(BackendKind::Rocks, None);
         store.fill(keys);
         store.snapshot();
-        let (mut times, mut drawn, mut frozen) = (Vec::new(), 0, None);
+        let (mut times, mut frozen) = (Vec::new(), None);
         let (begun, mut last) = (Instant::now(), Instant::now());
         while begun.elapsed() < length {
-            let draw = |i| weir_host::connectors::sequence::key_number(7, keys, i);
             let before = Instant::now();
-            let _ = store.count((drawn..drawn + BATCH as u64).map(draw));
+            let _ = store.count_uniform(keys);
             if frozen.is_none() && interval.is_some_and(|interval| last.elapsed() >= interval) {
                 last = Instant::now();
                 frozen = Some(store.freeze());
@@ -103,7 +98,6 @@ fn batch_times(table: &mut Table) {
             if frozen.as_ref().is_some_and(|frozen| store.try_finish(frozen)) {
                 frozen = None;
             }
-            drawn += BATCH as u64;
         }
         times.sort_unstable();
         let at = |share: f64| ms(times[((times.len() - 1) as f64 * share) as usize]);

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
+use weir_host::connectors::sequence::key_number;
 use weir_host::state::{BackendKind, CheckpointedBackend, LocalSnapshot, RestoredState, SnapshotFile, open_backend};
 use weir_plugin::batch::Cells;
 use weir_plugin::state::{Keys, key_hash};
@@ -23,6 +24,8 @@ pub struct Store {
     updates: [Cells; 1],
     keys: KeyColumn,
     last: CheckpointId,
+    /// Uniform keys drawn so far.
+    drawn: u64,
     folder: tempfile::TempDir,
 }
 
@@ -97,6 +100,7 @@ impl Store {
             updates: Default::default(),
             keys: KeyColumn::default(),
             last: CheckpointId::new(generation, 0),
+            drawn: 0,
             folder,
         }
     }
@@ -118,6 +122,13 @@ impl Store {
             backend.apply(keys, &[0], updates).expect("the disk can be written");
             backend.sweep().expect("the disk can be written");
         })
+    }
+
+    /// One batch of keys below `keys`, each as likely as the others.
+    pub fn count_uniform(&mut self, keys: u64) -> Cost {
+        let first = self.drawn;
+        self.drawn += BATCH as u64;
+        self.count((first..self.drawn).map(|i| key_number(7, keys, i)))
     }
 
     /// Counts each key below `keys` once.

@@ -59,6 +59,11 @@ pub fn guest(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("benches/ lies in the repository").join("guests/out").join(name)
 }
 
+/// Where compiled plugins are kept from run to run.
+pub fn compiled() -> PathBuf {
+    std::env::temp_dir().join("weir-bench-compiled")
+}
+
 fn job_file(workload: Workload, parallelism: u32) -> String {
     let partition = match workload {
         Workload::MapFilterHop => "partition = \"rebalance\"",
@@ -162,7 +167,7 @@ path = "out"
 }
 
 fn runtime(flavor: Flavor) -> HostRuntime {
-    let runtime = HostRuntime::new(Some(std::env::temp_dir().join("weir-bench-compiled"))).expect("an engine can be made");
+    let runtime = HostRuntime::new(Some(compiled())).expect("an engine can be made");
     match flavor {
         Flavor::Wasm => runtime,
         Flavor::Native => runtime.with_operators(Arc::new(native::NativeOperators)),

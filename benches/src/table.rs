@@ -68,6 +68,13 @@ impl Table {
         self.rows.push(Row { workload: workload.to_owned(), who: who.to_owned(), cost });
     }
 
+    /// Appends the line of a bench, if the filter on the command line let it run.
+    pub fn push_run(&mut self, workload: &str, who: &str, cost: Cost) {
+        if cost.records > 0 {
+            self.push(workload, who, Ok(cost));
+        }
+    }
+
     /// Appends a figure that is no cost of a record. `of`: what was looked at.
     pub fn figure(&mut self, of: &str, what: &str, value: f64, unit: &'static str) {
         self.figures.push(Figure { of: of.to_owned(), what: what.to_owned(), value, unit });
