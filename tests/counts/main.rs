@@ -10,7 +10,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::process::Command;
 use weir_host::state::{LocalSnapshot, SnapshotFile};
-use work::{BATCH, Boundary, Keyed, ROW_BYTES, State, Work};
+use work::{BATCH, Boundary, Keyed, ROW_BYTES, State, StateAlone, Work};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -62,7 +62,7 @@ fn within(what: &str, count: f64, limit: f64) {
 fn allocations_of_a_batch() {
     within("allocations of a batch, boundary", allocations(Boundary::open()), 4.0);
     within("allocations of a batch, keyed count", allocations(Keyed::open(50_000)), 10.0);
-    within("allocations of a batch, state alone", allocations(State::open(50_000)), 0.0);
+    within("allocations of a batch, state alone", allocations(StateAlone::open(50_000)), 0.0);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn counted() {
     match work.as_str() {
         "boundary" => Boundary::open().run(batches),
         "keyed" => Keyed::open(20_000).run(batches),
-        "state" => State::open(20_000).run(batches),
+        "state" => StateAlone::open(20_000).run(batches),
         other => panic!("there is no work called {other}"),
     }
 }

@@ -81,11 +81,12 @@ impl Work for Boundary {
 pub struct Keyed {
     instance: OperatorInstance,
     state: State,
+    records: Records,
 }
 
 impl Keyed {
     pub fn open(keys: u64) -> Self {
-        Keyed { instance: instance("keyed_count"), state: State::open(keys) }
+        Keyed { instance: instance("keyed_count"), state: State::open(keys), records: Records::new(keys) }
     }
 
     pub fn times(&self) -> CallTimes {
@@ -95,11 +96,10 @@ impl Keyed {
 
 impl Work for Keyed {
     fn run(&mut self, batches: u64) {
-        let State { backend, records, .. } = &mut self.state;
-        let records = records.as_mut().expect("records are there between runs");
+        let Keyed { instance, state: State { backend, .. }, records } = self;
         for _ in 0..batches {
             let state: &mut dyn KeyedStateBackend = &mut **backend;
-            let output = self.instance.process(0, records.next(), Some(state)).expect("the guest takes everything");
+            let output = instance.process(0, records.next(), Some(state)).expect("the guest takes everything");
             assert_eq!(output.main.iter().map(RecordBatch::len).sum::<usize>(), BATCH);
             backend.sweep().expect("the disk can be written");
         }
@@ -109,7 +109,6 @@ impl Work for Keyed {
 /// Counters by key, without a plugin.
 pub struct State {
     backend: Box<dyn CheckpointedBackend>,
-    records: Option<Records>,
     grouping: KeyGrouping,
     cells: Vec<Cells>,
     updates: Vec<Cells>,
@@ -126,7 +125,7 @@ impl State {
             .expect("a backend can be opened");
         let (grouping, cells, updates) = (KeyGrouping::new(), Vec::new(), vec![Cells::new()]);
         let last = CheckpointId::new(Generation(1), 0);
-        let mut state = State { backend, records: Some(Records::new(keys)), grouping, cells, updates, last, _scratch: scratch };
+        let mut state = State { backend, grouping, cells, updates, last, _scratch: scratch };
         state.count_first(keys);
         state
     }
@@ -168,10 +167,20 @@ impl State {
     }
 }
 
-impl Work for State {
+/// The state, given batch after batch.
+pub struct StateAlone {
+    state: State,
+    records: Records,
+}
+
+impl StateAlone {
+    pub fn open(keys: u64) -> Self {
+        StateAlone { state: State::open(keys), records: Records::new(keys) }
+    }
+}
+
+impl Work for StateAlone {
     fn run(&mut self, batches: u64) {
-        let mut records = self.records.take().expect("records are there between runs");
-        (0..batches).for_each(|_| self.count(records.next()));
-        self.records = Some(records);
+        (0..batches).for_each(|_| self.state.count(self.records.next()));
     }
 }
