@@ -145,7 +145,7 @@ fn no_room_for_an_upload() {
     let case = impatient();
     let Some(disk) = Mount::new(case.storage(), ROOM) else { return };
     let shared = disk.folder.join("shared").display().to_string();
-    drop(fill_and_fail(&case, &disk, "snapshot-sync-done:5", &[&shared, ".sst"]));
+    drop(fill_and_fail(&case, &disk, "snapshot-sync-done:5", &[&shared, ".rows"]));
     go_on(&case);
     case.expect_clean();
 }

@@ -1,7 +1,7 @@
 //! The freeze, exhaustively: cells, frozen sets, aborts, evictions and the store writer in every order, over the shipped queue.
 
 use stateright::{Checker, Model, Property};
-use weir_protocol::freeze::{FreezePolicy, FreezeQueue};
+use weir_protocol::freeze::{FreezePolicy, FreezeQueue, Residence};
 use weir_protocol::mutant::{Mutant, Mutation};
 use weir_protocol::{CheckpointId, Generation, freeze};
 
@@ -23,13 +23,29 @@ struct Freeze {
     barriers: u32,
     high_water: u64,
     policy: FreezePolicy,
+    residence: Residence,
+    spills: bool,
     fault: Fault,
     mutation: Mutation,
 }
 
 impl Freeze {
     fn small(policy: FreezePolicy) -> Self {
-        Freeze { keys: 2, writes: 3, barriers: 3, high_water: 0, policy, fault: Fault::None, mutation: Mutation::default() }
+        Freeze {
+            keys: 2,
+            writes: 3,
+            barriers: 3,
+            high_water: 0,
+            policy,
+            residence: Residence::Store,
+            spills: false,
+            fault: Fault::None,
+            mutation: Mutation::default(),
+        }
+    }
+
+    fn in_memory(policy: FreezePolicy) -> Self {
+        Freeze { residence: Residence::Memory, ..Freeze::small(policy) }
     }
 
     fn allows(&self, state: &Backend, step: Step) -> bool {
@@ -37,6 +53,7 @@ impl Freeze {
             Step::Write(_) | Step::Delete(_) => state.writes < self.writes,
             Step::Barrier => state.barriers < self.barriers,
             Step::HighWater => state.queue.next_set().0 <= u64::from(state.barriers) + self.high_water,
+            Step::Spill => self.spills,
             Step::Sweep | Step::StoreWriter | Step::Evict(_) | Step::Complete(_) | Step::Abort(_) => true,
         }
     }
@@ -47,7 +64,8 @@ impl Model for Freeze {
     type Action = Step;
 
     fn init_states(&self) -> Vec<Backend> {
-        vec![Backend::new(FreezeQueue::new(self.policy).with_mutation(self.mutation), self.fault)]
+        let queue = FreezeQueue::new(self.policy, self.residence).with_mutation(self.mutation);
+        vec![Backend::new(queue, self.residence, self.fault)]
     }
 
     fn actions(&self, state: &Backend, actions: &mut Vec<Step>) {
@@ -114,6 +132,17 @@ fn the_freeze_of_one_key_written_often() {
     check("freeze, one key", model);
 }
 
+#[test]
+fn the_freeze_without_a_store() {
+    check("freeze, no store", Freeze::in_memory(ALWAYS_REBASE));
+}
+
+#[test]
+fn the_freeze_that_spills() {
+    let model = Freeze { writes: 2, spills: true, ..Freeze::in_memory(ALWAYS_REBASE) };
+    check("freeze, spill", model);
+}
+
 fn is_caught(model: Freeze) {
     let checker = model.checker().threads(2).spawn_bfs().join();
     checker.assert_any_discovery("S1 S2 S5 every snapshot is what was alive, and is there");
@@ -132,6 +161,16 @@ fn mutant_a_cell_names_the_set_before_is_caught() {
 #[test]
 fn mutant_evict_before_ingest_is_caught() {
     is_caught(Freeze { fault: Fault::EvictBeforeIngest, ..Freeze::small(NO_REBASE) });
+}
+
+#[test]
+fn mutant_evict_before_there_is_a_store_is_caught() {
+    is_caught(Freeze { fault: Fault::EvictBeforeSpill, ..Freeze::in_memory(NO_REBASE) });
+}
+
+#[test]
+fn mutant_no_copies_for_sets_of_all_cells_is_caught() {
+    is_caught(Freeze { fault: Fault::ForgetSetsOfAll, ..Freeze::in_memory(FreezePolicy { copying_max: 2, ..ALWAYS_REBASE }) });
 }
 
 #[test]

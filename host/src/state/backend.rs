@@ -1,23 +1,23 @@
-//! The default backend: a write-back cache over RocksDB, with snapshots by copy on update.
+//! Cells in memory with snapshots by copy on update; once they have no room for the whole state, a write-back cache over RocksDB.
 //!
 //! A call on the record path is a few passes over its keys, so that the latencies of memory overlap: slots, cells, compare;
-//! what is not cached is read from the store in one batch. Writes only mark cells; the freeze carries them to the store.
+//! what is not cached is read from the store in one batch. Writes only mark cells; the freeze carries them to files, and to the
+//! store if there is one.
 
 use super::cache::{CellCache, PASS_KEYS};
 use super::cell::{Cell, Kind};
 use super::copies::{key_prefix, split_key};
 use super::freeze::FrozenSets;
 use super::lineup::{BEFORE, Folders, Lineup};
-use super::rocks::{self, LinkedFile, RocksStore};
+use super::rocks::RocksStore;
 use super::scan::ScanOverlay;
 use super::writer::StoreWriter;
-use super::{CheckpointedBackend, LookUps, RestoredState, SnapshotDone, files, state_error};
+use super::{BackendKind, CheckpointedBackend, LookUps, RestoredState, SnapshotDone, files, restore};
 use std::path::PathBuf;
-use std::sync::Arc;
 use weir_plugin::batch::{CellOp, Cells};
 use weir_plugin::state::{KeyedStateBackend, Keys, StateError, StateId, key_group, key_hash};
 use weir_protocol::CheckpointId;
-use weir_protocol::freeze::{Cause, FreezePolicy, FreezeQueue, SetId, SnapshotList};
+use weir_protocol::freeze::{Cause, FreezePolicy, FreezeQueue, Residence, SetId, SnapshotList};
 
 /// Cells that one call of `sweep` copies: about 0.1 ms.
 const SWEEP_CELLS: usize = 2048;
@@ -30,13 +30,15 @@ const POLICY: FreezePolicy =
     FreezePolicy { copying_max: 2, waiting_max: 4, rebase_percent: 200, rebase_bytes_min: 64 << 20, deltas_max: 128 };
 
 /// See the module.
-pub struct RocksBackend {
+pub struct CellBackend {
     cache: CellCache,
     sets: FrozenSets,
     /// Where the clock's hand stands.
     hand: u32,
     /// **B1** While true, every key with a value has a cell: a key without one is absent, and the store is not asked.
     knows_all: bool,
+    /// **B2** The set that makes the store. Cells with a value are evicted only once it is ingested. None: there is no store.
+    store_from: Option<u32>,
     /// The restored state is being read into the cells, from this store key on.
     reading_in: Option<Vec<u8>>,
     budget: Budget,
@@ -44,13 +46,13 @@ pub struct RocksBackend {
     scratch: Scratch,
     look_ups: LookUps,
     overlay: ScanOverlay,
-    /// Before `store`: its thread ends first.
     writer: StoreWriter,
-    store: Arc<RocksStore>,
 }
 
 /// Bounds on memory, in bytes.
 struct Budget {
+    /// Without a store: one is made above this. What is left must hold what comes until it is there.
+    spill: usize,
     /// Clean cells are evicted above this.
     cache: usize,
     /// Restored state is read in up to this.
@@ -77,10 +79,20 @@ struct Scratch {
     ends: Vec<usize>,
 }
 
-impl RocksBackend {
+impl CellBackend {
     /// See [`open_backend`](super::open_backend).
-    pub fn open(folder: PathBuf, name_prefix: String, budget_bytes: usize, restore: RestoredState) -> Result<Self, StateError> {
-        RocksBackend::open_with(folder, name_prefix, budget_bytes, restore, POLICY)
+    pub fn open(
+        kind: BackendKind,
+        folder: PathBuf,
+        name_prefix: String,
+        budget_bytes: usize,
+        restore: RestoredState,
+    ) -> Result<Self, StateError> {
+        let budget_bytes = match kind {
+            BackendKind::Rocks => budget_bytes,
+            BackendKind::Memory => usize::MAX,
+        };
+        CellBackend::open_with(folder, name_prefix, budget_bytes, restore, POLICY)
     }
 
     /// Opens with another policy.
@@ -88,78 +100,58 @@ impl RocksBackend {
         folder: PathBuf,
         name_prefix: String,
         budget_bytes: usize,
-        restore: RestoredState,
+        restored: RestoredState,
         policy: FreezePolicy,
     ) -> Result<Self, StateError> {
         assert!(policy.waiting_max > policy.copying_max, "a freeze can wait for a set that is all copied");
         files::fresh_folder(&folder)?;
         let folders = Folders::new(folder);
-        files::make_folder(&folders.deltas())?;
-        let store = Arc::new(restored_store(&folders, &restore)?);
-        let mut lineup = Lineup::new(name_prefix);
-        let base = lineup.restore(&restore.base);
-        lineup.restored_base(&base);
-        let deltas = lineup.restore(&restore.deltas);
-        let is_new = base.is_empty() && deltas.is_empty();
-        let queue = match is_new {
-            true => FreezeQueue::new(policy),
-            false => FreezeQueue::restored(policy, SnapshotList { checkpoint: BEFORE, base, deltas }),
-        };
-        // A state that is many times larger would only fill the cells with keys that nobody may ask for.
-        let fits = store.rows()? as usize * size_of::<Cell>() <= budget_bytes.saturating_mul(2);
-        let reading_in = (!is_new && fits).then(Vec::new);
-        let writer = StoreWriter::start(Arc::clone(&store), folders, queue, lineup)?;
-        let read_in = budget_bytes / 3 * 2;
+        files::make_folder(&folders.sets())?;
         let budget = Budget {
-            read_in,
+            spill: budget_bytes / 4 * 3,
+            read_in: budget_bytes / 3 * 2,
             cache: budget_bytes,
             high_water: budget_bytes / 2,
             limit: budget_bytes.saturating_add(budget_bytes / 4),
         };
-        Ok(RocksBackend {
-            cache: CellCache::new(),
+        let (cache, store) = match restore::into_cells(&restored, budget.spill)? {
+            Some(cache) => (cache, None),
+            None => (CellCache::new(), Some(restore::into_store(folders.root(), &restored)?)),
+        };
+        let mut lineup = Lineup::new(name_prefix);
+        let base = lineup.restore(&restored.base);
+        lineup.restored_base(&base);
+        let deltas = lineup.restore(&restored.deltas);
+        let residence = if store.is_some() { Residence::Store } else { Residence::Memory };
+        let queue = match base.is_empty() && deltas.is_empty() {
+            true => FreezeQueue::new(policy, residence),
+            false => FreezeQueue::restored(policy, residence, SnapshotList { checkpoint: BEFORE, base, deltas }),
+        };
+        // A state that is many times larger would only fill the cells with keys that nobody may ask for.
+        let fits = |rows: u64| rows as usize * size_of::<Cell>() <= budget_bytes.saturating_mul(2);
+        let reading_in = match &store {
+            Some(store) => fits(store.rows()?).then(Vec::new),
+            None => None,
+        };
+        Ok(CellBackend {
+            cache,
             sets: FrozenSets::new(),
             hand: 0,
-            knows_all: is_new,
+            knows_all: store.is_none(),
+            store_from: store.is_some().then_some(0),
             reading_in,
             budget,
             located: Located::default(),
             scratch: Scratch::default(),
             look_ups: LookUps::default(),
             overlay: ScanOverlay::default(),
-            writer,
-            store,
+            writer: StoreWriter::start(store, folders, queue, lineup)?,
         })
     }
 }
 
-/// Looks at every file, links the base, ingests the deltas in their order.
-fn restored_store(folders: &Folders, restore: &RestoredState) -> Result<RocksStore, StateError> {
-    let mut base = Vec::with_capacity(restore.base.len());
-    for file in &restore.base {
-        files::look_at(file)?;
-        let what = files::what_of(&file.name)
-            .ok_or_else(|| state_error(format!("restoring state file {}", file.name), "this is not the name of a base file"))?;
-        base.push(LinkedFile { what: what.to_owned(), path: file.local.clone() });
-    }
-    // Without them RocksDB would open an empty store.
-    let is_store = base.iter().all(|file| rocks::is_table(&file.what) || rocks::is_index(&file.what))
-        && (base.is_empty() || base.iter().filter(|file| rocks::is_index(&file.what)).count() == 2);
-    if !is_store {
-        let names: Vec<_> = restore.base.iter().map(|file| file.name.as_str()).collect();
-        return Err(state_error("restoring a base", format!("these are not the files of a RocksDB store: {}", names.join(", "))));
-    }
-    for file in &restore.deltas {
-        files::look_at(file)?;
-    }
-    let store = RocksStore::open(folders.root(), &base)?;
-    let deltas: Vec<_> = restore.deltas.iter().map(|file| file.local.as_path()).collect();
-    store.ingest(&deltas)?;
-    Ok(store)
-}
-
 /// Look-ups and writes.
-impl RocksBackend {
+impl CellBackend {
     /// Finds or loads the cells of `state` for all keys; appends their ids to `ids`, and their values to `out`.
     fn look_up(&mut self, state: StateId, keys: Keys<'_>, ids: &mut Vec<u32>, out: &mut Cells) -> Result<(), StateError> {
         let mut from = 0;
@@ -202,7 +194,8 @@ impl RocksBackend {
             return self.add_absent(state, keys, start, ids);
         }
         self.look_ups.store_reads += self.cache.misses().len() as u64;
-        let RocksBackend { cache, scratch, store, .. } = self;
+        let CellBackend { cache, scratch, writer, .. } = self;
+        let store = writer.store().expect("B2: what is in no cell is in the store");
         scratch.keys.clear();
         scratch.ends.clear();
         scratch.ends.push(0);
@@ -223,13 +216,15 @@ impl RocksBackend {
 
     /// Caches the absence of the missing keys, without asking the store (B1).
     fn add_absent(&mut self, state: StateId, keys: Keys<'_>, start: usize, ids: &mut [u32]) -> Result<(), StateError> {
-        let RocksBackend { cache, scratch, store, .. } = self;
+        let CellBackend { cache, scratch, writer, store_from, .. } = self;
         scratch.misses.clear();
         scratch.misses.extend_from_slice(cache.misses());
         for &at in &scratch.misses {
             let at = at as usize;
             let (key, hash) = (keys.key(start + at), keys.hashes[start + at]);
-            if cfg!(test) {
+            if cfg!(test)
+                && let Some(store) = writer.store().filter(|_| store_from.is_some_and(|set| set <= self.sets.ingested()))
+            {
                 let store_key = [&key_prefix(key_group(hash), state)[..], key].concat();
                 store.read(std::iter::once(&store_key[..]), |_, value| assert_eq!(value, None, "B1: the store knows more"))?;
             }
@@ -271,28 +266,33 @@ impl RocksBackend {
                 self.write(id, value);
             }
             None => {
-                let id = self.cache.insert(state, key, hash, value);
+                let id = self.cache.insert(state, key, hash, None);
                 self.sets.first_write(&mut self.cache.pool, id);
+                self.cache.pool.set_value(id, value);
             }
         }
     }
 }
 
 /// Memory and sets.
-impl RocksBackend {
+impl CellBackend {
     /// What precedes every call that may take memory: learns what is ingested, evicts, freezes at the high-water mark, waits at
     /// the limit. Cells may go: nothing is located any more.
     fn make_room(&mut self) -> Result<(), StateError> {
         self.located.cells.clear();
         let ingested = self.writer.ingested()?;
         self.sets.unpin(ingested);
-        if self.dirty_bytes() > self.budget.high_water {
-            self.freeze_set(Cause::HighWater, None)?;
+        match self.store_from {
+            None => self.spill_if_large()?,
+            Some(_) if self.dirty_bytes() > self.budget.high_water => {
+                self.freeze_set(Cause::HighWater, None)?;
+            }
+            Some(_) => {}
         }
         if self.memory() > self.budget.cache {
-            self.evict(EVICT_STEPS);
+            self.evict(EVICT_STEPS, self.budget.cache);
             while self.memory() > self.budget.limit {
-                self.evict(usize::MAX);
+                self.evict(usize::MAX, self.budget.cache);
                 if self.memory() <= self.budget.limit || self.sets.pinned() == 0 {
                     break;
                 }
@@ -302,6 +302,28 @@ impl RocksBackend {
             }
         }
         Ok(())
+    }
+
+    /// Makes a store if memory is about to hold all of the state no longer.
+    fn spill_if_large(&mut self) -> Result<(), StateError> {
+        let is_large = |backend: &Self| backend.cache.bytes() + backend.sets.bytes() > backend.budget.spill;
+        if !is_large(self) {
+            return Ok(());
+        }
+        // Keys that are only known to be absent may go first.
+        self.evict(EVICT_STEPS, self.budget.spill);
+        if is_large(self) {
+            self.writer.spill();
+            let set = self.freeze_set(Cause::HighWater, None)?;
+            self.store_from = Some(set);
+        }
+        Ok(())
+    }
+
+    /// The store, if it holds what the ingested sets hold.
+    fn store(&self) -> Option<&RocksStore> {
+        let is_made = self.store_from.is_some_and(|set| set <= self.sets.ingested());
+        self.writer.store().filter(|_| is_made)
     }
 
     fn memory(&self) -> usize {
@@ -331,18 +353,19 @@ impl RocksBackend {
         Ok(true)
     }
 
-    /// Closes the open set.
-    fn freeze_set(&mut self, cause: Cause, done: Option<SnapshotDone>) -> Result<(), StateError> {
+    /// Closes the open set. Its number.
+    fn freeze_set(&mut self, cause: Cause, done: Option<SnapshotDone>) -> Result<u32, StateError> {
         while self.writer.must_wait() {
             let waited = self.wait_for_ingest()?;
             assert!(waited, "the queue waits for a set, but none is frozen");
         }
-        let (number, cells) = self.sets.freeze();
-        for set in self.writer.freeze(SetId(u64::from(number)), cause, cells, done)? {
+        let scope = self.writer.scope(cause);
+        let (number, cells) = self.sets.freeze(scope, &self.cache.pool, self.store_from.is_some());
+        for set in self.writer.freeze(SetId(u64::from(number)), cause, scope, cells, done)? {
             self.finish_copies(set);
         }
         self.hand_over();
-        Ok(())
+        Ok(number)
     }
 
     /// Copies the rest of every set up to this one.
@@ -353,8 +376,11 @@ impl RocksBackend {
         }
     }
 
-    /// Gives the sets that are all copied to the store writer, in order.
+    /// Gives the store writer the blocks that are full, and the sets that are all copied, in order.
     fn hand_over(&mut self) {
+        for (set, block) in self.sets.take_full() {
+            self.writer.block(SetId(u64::from(set)), block);
+        }
         while let Some((number, cells, copies)) = self.sets.take_copied() {
             if cells == 0 {
                 continue;
@@ -364,17 +390,23 @@ impl RocksBackend {
         }
     }
 
-    /// Evicts clean cells until memory is within the budget, all are pinned, or so many were looked at: a clock with a second
-    /// chance.
-    fn evict(&mut self, steps: usize) {
+    /// Evicts clean cells until memory is within the bound, all are pinned, or so many were looked at: a clock with a second
+    /// chance. Those with a value only if the store has it (B2).
+    fn evict(&mut self, steps: usize, bound: usize) {
+        let has_store = self.store().is_some();
         let mut clean = self.cache.pool.live() - self.sets.pinned();
         // Two rounds: the first one may only take the second chances away.
         let mut steps = steps.min(self.cache.pool.id_bound() as usize * 2);
-        while clean > 0 && steps > 0 && self.memory() > self.budget.cache {
+        while clean > 0 && steps > 0 && self.memory() > bound {
             steps -= 1;
             self.hand = if self.hand + 1 < self.cache.pool.id_bound() { self.hand + 1 } else { 0 };
             let cell = self.cache.pool.get_mut(self.hand);
-            if cell.kind == Kind::Free || !self.sets.is_clean(cell.written) {
+            let kept = match cell.kind {
+                Kind::Free => true,
+                Kind::Absent => false,
+                Kind::Present => !has_store,
+            };
+            if kept || !self.sets.is_clean(cell.written) {
                 continue;
             }
             if std::mem::take(&mut cell.referenced) {
@@ -394,7 +426,8 @@ impl RocksBackend {
         if self.memory() > self.budget.read_in {
             return Ok(());
         }
-        let RocksBackend { cache, store, .. } = self;
+        let CellBackend { cache, writer, .. } = self;
+        let store = writer.store().expect("what is read in is in the store");
         let (mut rows, mut next) = (0, None);
         store.scan(&from, |store_key, value| {
             if rows == SWEEP_CELLS {
@@ -423,7 +456,7 @@ impl RocksBackend {
     }
 }
 
-impl KeyedStateBackend for RocksBackend {
+impl KeyedStateBackend for CellBackend {
     fn prefetch(&mut self, keys: Keys<'_>, states: &[StateId], out: &mut Vec<Cells>) -> Result<(), StateError> {
         self.make_room()?;
         out.resize_with(states.len(), Cells::new);
@@ -486,9 +519,14 @@ impl KeyedStateBackend for RocksBackend {
         let ingested = self.writer.ingested()?;
         self.sets.unpin(ingested);
         if !self.overlay.covers(states, after) {
-            self.overlay = ScanOverlay::of(&self.cache.pool, &self.sets, states);
+            let (pool, sets) = (&self.cache.pool, &self.sets);
+            let has_store = self.store().is_some();
+            self.overlay = ScanOverlay::of(pool, states, |cell| !has_store || !sets.is_clean(cell.written));
         }
-        let page = self.overlay.page(&self.store, states, after, limit)?;
+        let mut overlay = std::mem::take(&mut self.overlay);
+        let page = overlay.page(self.store(), states, after, limit);
+        self.overlay = overlay;
+        let page = page?;
         if page.len() < limit {
             self.overlay = ScanOverlay::default();
         }
@@ -496,10 +534,10 @@ impl KeyedStateBackend for RocksBackend {
     }
 }
 
-impl CheckpointedBackend for RocksBackend {
+impl CheckpointedBackend for CellBackend {
     fn freeze(&mut self, checkpoint: CheckpointId, done: SnapshotDone) -> Result<(), StateError> {
         self.located.cells.clear();
-        self.freeze_set(Cause::Barrier(checkpoint), Some(done))
+        self.freeze_set(Cause::Barrier(checkpoint), Some(done)).map(drop)
     }
 
     fn sweep(&mut self) -> Result<bool, StateError> {

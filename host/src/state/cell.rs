@@ -1,7 +1,7 @@
 //! The cells of the cache: key and value of one state in one cache line, large ones beside it.
 //!
 //! Invariants. **P1** a cell of kind `Free` is in the free list and nowhere else. **P2** an id stays the same cell until it is
-//! removed. **P3** `copied == written`, or the set `written` is open or frozen and not swept past this cell.
+//! removed. **P3** `copied >= written`, or the set `written` is open or frozen and not swept past this cell.
 
 use super::hints;
 
@@ -33,7 +33,7 @@ pub(super) struct Cell {
     value: [u8; INLINE],
     /// The set in which it was written last; 0: never since it was read from the store.
     pub(super) written: u32,
-    /// The set for which it was copied out last. The oldest set that still needs its value is `written`, if this differs.
+    /// The newest set for which it was copied out.
     pub(super) copied: u32,
     /// Key group.
     pub(super) group: u16,

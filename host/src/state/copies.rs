@@ -1,19 +1,20 @@
-//! What was copied out of the cache for one frozen set: rows in an arena, sorted when they are written.
+//! What was copied out of the cells for one frozen set: rows in blocks.
 //!
-//! A row is `key length (u32) · value length (u32, MAX = deleted) · store key · value`. The store key is
-//! `key group (u16 big-endian) · state (u16 big-endian) · user key`, so that its byte order is the logical order.
+//! Rows for a row file go out block by block, in any order. Rows for the store stay until all are there, and are sorted by
+//! their store key, `key group (u16 big-endian) · state (u16 big-endian) · user key`, so that its byte order is the logical order.
 
 use super::hints;
-use weir_plugin::state::{KEY_GROUPS, StateId};
+use super::rows::{Block, Row, Rows, of};
+use weir_plugin::state::{KEY_GROUPS, StateId, key_group, key_hash};
 
 /// Bytes of a store key before the user's key.
 pub(super) const PREFIX: usize = 4;
-/// Arena block: large enough to be cheap, small enough that growth never stalls a batch.
-const BLOCK: usize = 1 << 20;
+/// Large enough to be cheap, small enough that growth never stalls a batch.
+const BLOCK: usize = 256 << 10;
 /// The first block of a part.
 const SMALLEST_BLOCK: usize = 4 << 10;
-const HEADER: usize = 8;
-const DELETED: u32 = u32::MAX;
+/// Rows that are sorted are kept in parts, by the top of their key group: each is sorted by itself, in memory for a part alone.
+pub(super) const PARTS: usize = 16;
 /// How far ahead rows are asked for.
 const AHEAD: usize = 16;
 
@@ -30,26 +31,39 @@ pub(super) fn split_key(store_key: &[u8]) -> Option<(u16, StateId, &[u8])> {
     Some((u16::from_be_bytes([prefix[0], prefix[1]]), u16::from_be_bytes([prefix[2], prefix[3]]), key))
 }
 
-/// Parts in which rows are kept, by the top of their key group: each is sorted by itself, in memory for a part alone.
-const PARTS: usize = 16;
+/// The part that a key group's rows are in.
+#[inline(always)]
+pub(super) fn part_of(group: u16) -> usize {
+    usize::from(group) * PARTS / KEY_GROUPS as usize
+}
 
 /// Copied cells, each (state, key) once.
-#[derive(Default)]
 pub(super) struct Copies {
-    parts: [Vec<Vec<u8>>; PARTS],
+    /// By part; one alone if they are not sorted.
+    parts: Vec<Vec<Block>>,
     rows: usize,
     bytes: usize,
 }
 
 impl Copies {
+    /// For a row file.
+    pub(super) fn in_any_order() -> Self {
+        Copies { parts: vec![Vec::new()], rows: 0, bytes: 0 }
+    }
+
+    /// For the store.
+    pub(super) fn to_be_sorted() -> Self {
+        Copies { parts: (0..PARTS).map(|_| Vec::new()).collect(), rows: 0, bytes: 0 }
+    }
+
+    /// True for [`Self::to_be_sorted`].
+    pub(super) fn are_to_be_sorted(&self) -> bool {
+        self.parts.len() > 1
+    }
+
     /// Bytes held.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
-    }
-
-    /// Cells copied.
-    pub(super) fn rows(&self) -> usize {
-        self.rows
     }
 
     /// True if nothing was copied.
@@ -60,95 +74,94 @@ impl Copies {
     /// Appends one cell; no value is a delete.
     #[inline]
     pub(super) fn push(&mut self, group: u16, state: StateId, key: &[u8], value: Option<&[u8]>) {
-        let needed = HEADER + PREFIX + key.len() + value.map_or(0, <[u8]>::len);
-        let part = usize::from(group) * PARTS / KEY_GROUPS as usize;
+        let part = if self.parts.len() == 1 { 0 } else { part_of(group) };
+        let needed = Block::row_bytes(key, value);
         let block = match self.parts[part].last_mut() {
-            Some(block) if block.capacity() - block.len() >= needed => block,
+            Some(block) if block.has_room(needed) => block,
             _ => self.add_block(part, needed),
         };
-        let value_len = value.map_or(DELETED, |value| value.len() as u32);
-        block.extend_from_slice(&((PREFIX + key.len()) as u32).to_le_bytes());
-        block.extend_from_slice(&value_len.to_le_bytes());
-        block.extend_from_slice(&key_prefix(group, state));
-        block.extend_from_slice(key);
-        block.extend_from_slice(value.unwrap_or_default());
+        block.push(state, key, value);
         self.rows += 1;
     }
 
     #[cold]
-    fn add_block(&mut self, part: usize, needed: usize) -> &mut Vec<u8> {
-        let blocks = &mut self.parts[part];
+    fn add_block(&mut self, part: usize, needed: usize) -> &mut Block {
         // A few rows need no large block; many are to have few.
-        let size = needed.max((SMALLEST_BLOCK << blocks.len().min(8)).min(BLOCK));
-        blocks.push(Vec::with_capacity(size));
-        self.bytes += size;
+        let usual = (self.rows * needed / self.parts.len()).clamp(SMALLEST_BLOCK, BLOCK);
+        let block = Block::with_capacity(needed.max(usual));
+        self.bytes += block.memory();
+        let blocks = &mut self.parts[part];
+        blocks.push(block);
         blocks.last_mut().expect("a block was just pushed")
     }
 
-    /// (store key, value or delete), ascending.
-    pub(super) fn in_order(&self) -> impl Iterator<Item = Row<'_>> {
-        self.parts.iter().flat_map(|blocks| {
+    /// Takes the blocks that are full, of rows in any order.
+    pub(super) fn take_full(&mut self) -> impl Iterator<Item = Block> {
+        let full = match &mut self.parts[..] {
+            [blocks] => blocks.len().saturating_sub(1),
+            _ => 0,
+        };
+        self.bytes -= self.parts[0][..full].iter().map(Block::memory).sum::<usize>();
+        self.parts[0].drain(..full)
+    }
+
+    /// All blocks.
+    pub(super) fn into_blocks(self) -> impl Iterator<Item = Block> {
+        self.parts.into_iter().flatten()
+    }
+
+    /// Calls `each` with store keys and values (or deletes), ascending.
+    pub(super) fn in_order<E>(&self, mut each: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), E>) -> Result<(), E> {
+        let mut store_key = Vec::new();
+        for blocks in &self.parts {
             let order = order(blocks);
-            (0..order.len()).map(move |at| {
-                // In this order the rows lie anywhere in the arena.
+            for (at, entry) in order.iter().enumerate() {
+                // In this order the rows lie anywhere.
                 if let Some(ahead) = order.get(at + AHEAD) {
-                    hints::prefetch(&blocks[ahead.block as usize][ahead.offset as usize]);
+                    hints::prefetch(&blocks[ahead.block as usize].bytes()[ahead.row.key.0 as usize]);
                 }
-                row_at(&blocks[order[at].block as usize], order[at].offset as usize).0
-            })
-        })
+                let bytes = blocks[entry.block as usize].bytes();
+                store_key.clear();
+                store_key.extend_from_slice(&entry.head[..PREFIX]);
+                store_key.extend_from_slice(of(bytes, entry.row.key));
+                each(&store_key, entry.row.value.map(|value| of(bytes, value)))?;
+            }
+        }
+        Ok(())
     }
 }
 
 /// The rows of a part in the order of their store keys.
-fn order(blocks: &[Vec<u8>]) -> Vec<Entry> {
+fn order(blocks: &[Block]) -> Vec<Entry> {
     let mut order = Vec::new();
-    for (block, bytes) in blocks.iter().enumerate() {
-        let mut offset = 0;
-        while offset < bytes.len() {
-            let (row, end) = row_at(bytes, offset);
-            order.push(Entry { head: head(row.0), block: block as u32, offset: offset as u32 });
-            offset = end;
+    for (block, bytes) in blocks.iter().map(Block::bytes).enumerate() {
+        for row in Rows::of(bytes) {
+            let row = row.expect("a block holds the rows that were pushed");
+            order.push(Entry { head: head(row.state, of(bytes, row.key)), block: block as u32, row });
         }
     }
-    order.sort_unstable_by(|a, b| a.head.cmp(&b.head).then_with(|| a.key(blocks).cmp(b.key(blocks))));
+    let key = |entry: &Entry| of(blocks[entry.block as usize].bytes(), entry.row.key);
+    order.sort_unstable_by(|a, b| {
+        let heads = u64::from_be_bytes(a.head).cmp(&u64::from_be_bytes(b.head));
+        heads.then_with(|| key(a).cmp(key(b)))
+    });
     order
 }
 
-/// A row by its place, with the first bytes of its key: most comparisons end there.
+/// A row by its place, with the first bytes of its store key: most comparisons end there.
 struct Entry {
-    head: u64,
+    head: [u8; 8],
     block: u32,
-    offset: u32,
+    row: Row,
 }
 
-impl Entry {
-    fn key<'a>(&self, blocks: &'a [Vec<u8>]) -> &'a [u8] {
-        row_at(&blocks[self.block as usize], self.offset as usize).0.0
-    }
-}
-
-type Row<'a> = (&'a [u8], Option<&'a [u8]>);
-
-/// The row that starts at `offset`, and where it ends.
-fn row_at(block: &[u8], offset: usize) -> (Row<'_>, usize) {
-    let word = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes were sliced"));
-    let (key_len, value_len) = (word(offset), word(offset + 4));
-    let key_at = offset + HEADER;
-    let value_at = key_at + key_len as usize;
-    let key = &block[key_at..value_at];
-    match value_len {
-        DELETED => ((key, None), value_at),
-        len => ((key, Some(&block[value_at..value_at + len as usize])), value_at + len as usize),
-    }
-}
-
-/// The first eight bytes as a number that orders like them (a shorter key is padded; ties are decided by the whole key).
-fn head(key: &[u8]) -> u64 {
-    let mut bytes = [0u8; 8];
-    let len = key.len().min(8);
-    bytes[..len].copy_from_slice(&key[..len]);
-    u64::from_be_bytes(bytes)
+/// The first eight bytes of a store key (a shorter one is padded; ties are decided by the whole key).
+fn head(state: StateId, key: &[u8]) -> [u8; 8] {
+    let mut head = [0; 8];
+    head[..PREFIX].copy_from_slice(&key_prefix(key_group(key_hash(key)), state));
+    let len = key.len().min(head.len() - PREFIX);
+    head[PREFIX..PREFIX + len].copy_from_slice(&key[..len]);
+    head
 }
 
 #[cfg(test)]
@@ -156,28 +169,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_come_out_in_byte_order_with_deletes_and_empty_values() {
-        let mut copies = Copies::default();
+    fn rows_come_out_in_the_order_of_the_store_with_deletes_and_empty_values() {
         let large = vec![9u8; 3 << 20];
-        copies.push(32_767, 0, b"last", Some(b"in another part"));
-        copies.push(2, 0, b"b", Some(b""));
-        copies.push(1, 7, b"", None);
-        copies.push(2, 0, b"", Some(b"v"));
-        copies.push(2, 0, b"b\0", Some(&large));
-        copies.push(2, 0, b"a", None);
-        copies.push(1, 300, b"zzzzzzzzzzzz2", Some(b"2"));
-        copies.push(1, 300, b"zzzzzzzzzzzz1", Some(b"1"));
-        let rows: Vec<_> = copies.in_order().map(|(key, value)| (split_key(key).expect("long enough"), value)).collect();
-        let expected: [((u16, u16, &[u8]), Option<&[u8]>); 8] = [
-            ((1, 7, b""), None),
-            ((1, 300, b"zzzzzzzzzzzz1"), Some(b"1")),
-            ((1, 300, b"zzzzzzzzzzzz2"), Some(b"2")),
-            ((2, 0, b""), Some(b"v")),
-            ((2, 0, b"a"), None),
-            ((2, 0, b"b"), Some(b"")),
-            ((2, 0, b"b\0"), Some(&large)),
-            ((32_767, 0, b"last"), Some(b"in another part")),
-        ];
-        assert_eq!(rows, expected);
+        let keys: [&[u8]; 9] = [b"b", b"", b"b\0", b"a", b"zzzzzzzzzzzz2", b"zzzzzzzzzzzz1", b"12345678", b"12345679", b"last"];
+        let values: [Option<&[u8]>; 9] =
+            [Some(b""), Some(b"v"), Some(&large), None, Some(b"2"), Some(b"1"), Some(b"same"), Some(b"long"), None];
+        let mut copies = Copies::to_be_sorted();
+        let mut expected = Vec::new();
+        for state in [300, 0, 7] {
+            for (key, value) in keys.into_iter().zip(values) {
+                let group = key_group(key_hash(key));
+                copies.push(group, state, key, value);
+                expected.push(([&key_prefix(group, state), key].concat(), value.map(<[u8]>::to_vec)));
+            }
+        }
+        expected.sort();
+        let mut rows = Vec::new();
+        let done: Result<(), ()> = copies.in_order(|key, value| {
+            rows.push((key.to_vec(), value.map(<[u8]>::to_vec)));
+            Ok(())
+        });
+        done.expect("nothing fails");
+        assert!(rows == expected);
+    }
+
+    #[test]
+    fn full_blocks_go_out_one_after_the_other() {
+        let mut copies = Copies::in_any_order();
+        let (mut rows, mut blocks) = (0, 0);
+        let mut look = |block: &Block| {
+            for row in Rows::of(block.bytes()) {
+                let row = row.expect("it was pushed");
+                assert_eq!(of(block.bytes(), row.key), u64::to_be_bytes(rows));
+                rows += 1;
+            }
+        };
+        for n in 0..100_000u64 {
+            copies.push(0, 1, &n.to_be_bytes(), Some(&n.to_le_bytes()));
+            for block in copies.take_full() {
+                blocks += 1;
+                look(&block);
+            }
+            assert!(copies.bytes() <= BLOCK);
+        }
+        copies.into_blocks().for_each(|block| look(&block));
+        assert!(rows == 100_000 && blocks > 5);
     }
 }

@@ -4,16 +4,24 @@
 //! by the sweep or because they are about to be overwritten. What follows (ingest, link) is ordered by
 //! [`weir_protocol::freeze::FreezeQueue`].
 //!
-//! Invariants. **F1** a cell needs copying for at most one set, the one that wrote it last (`cell.written`): whoever writes it in
-//! a newer set copies it first. **F2** a cell in the list of a set that is not ingested is never evicted, so its id stays its own.
-//! **F3** each set's copies hold every cell of its list exactly once.
+//! A set of changes has a list of its cells, in the order in which they were written. If it has many of all cells, and if it has all
+//! of them, it passes over the ids that there were instead: the next cell is next in memory, then.
+//!
+//! Invariants. **F1** whoever writes a cell copies it first for each set that needs it: the set of changes that wrote it last
+//! (`cell.written`), and each set of all cells that has not come to it yet. `cell.copied` is the newest set that has. **F2** a cell in
+//! the list of a set that is not ingested is never evicted, so its id stays its own; a cell without a value may be, and its id is
+//! another key's then, which has no value in any frozen set either. **F3** each set's copies hold every cell of it exactly once.
 
-use super::cell::CellPool;
+use super::cell::{Cell, CellPool};
 use super::copies::Copies;
+use super::rows::Block;
 use std::collections::VecDeque;
+use weir_protocol::freeze::Scope;
 
 /// How far ahead the sweep asks for cells.
 const AHEAD: usize = 16;
+/// Sets with more than one in so many cells pass over all of them: a look at one that comes by is that much cheaper than a jump.
+const DENSE: usize = 4;
 
 /// The open set and the frozen ones that are still being copied.
 pub(super) struct FrozenSets {
@@ -33,12 +41,23 @@ pub(super) struct FrozenSets {
 
 struct CopyingSet {
     number: u32,
-    cells: Vec<u32>,
-    /// Cells before it in the list are copied.
+    members: Members,
+    /// Cells before it, in the list or by id, are copied.
     cursor: usize,
-    /// Cells not copied yet.
-    left: usize,
     copies: Copies,
+}
+
+/// The cells of a frozen set.
+enum Members {
+    Changed {
+        list: Vec<u32>,
+        /// If the sweep passes over the cells and not over the list: those below this id.
+        bound: Option<u32>,
+        /// Cells not copied yet.
+        left: usize,
+    },
+    /// All below this id that have a value.
+    All { bound: u32 },
 }
 
 impl FrozenSets {
@@ -77,19 +96,21 @@ impl FrozenSets {
 
     /// Bytes of lists and copies.
     pub(super) fn bytes(&self) -> usize {
-        let of_list = |list: &Vec<u32>| list.len() * size_of::<u32>();
-        of_list(&self.dirty) + self.copying.iter().map(|set| of_list(&set.cells) + set.copies.bytes()).sum::<usize>()
+        let lists = self.dirty.len() + self.copying.iter().map(CopyingSet::list_len).sum::<usize>();
+        lists * size_of::<u32>() + self.copying.iter().map(|set| set.copies.bytes()).sum::<usize>()
     }
 
-    /// The first write of a cell in the open set: copies its old value if a frozen set still needs it.
+    /// The first write of a cell in the open set: copies its old value for the frozen sets that still need it.
     #[inline]
     pub(super) fn first_write(&mut self, pool: &mut CellPool, id: u32) {
         let written = pool.get(id).written;
         debug_assert!(written != self.open, "the cell is in the dirty list already");
         if written > self.ingested {
             self.last_written[(written - self.ingested - 1) as usize] -= 1;
-            if pool.get(id).copied != written {
-                self.copy_before_write(pool, id, written);
+        }
+        for set in &mut self.copying {
+            if set.needs(pool.get(id), id) {
+                set.copy(pool, id);
             }
         }
         pool.get_mut(id).written = self.open;
@@ -97,21 +118,23 @@ impl FrozenSets {
         self.dirty.push(id);
     }
 
-    fn copy_before_write(&mut self, pool: &mut CellPool, id: u32, number: u32) {
-        let oldest = self.copying.front().map_or(self.open, |set| set.number);
-        assert!(number >= oldest && number < self.open, "F1: set {number} needs a copy, but is not being copied");
-        self.copying[(number - oldest) as usize].copy(pool, id);
-    }
-
-    /// Closes the open set and begins the next. Its number, and how many cells it has.
-    pub(super) fn freeze(&mut self) -> (u32, usize) {
+    /// Closes the open set and begins the next. Its number, and how many cells it has at most. `to_store`: its copies are to be sorted.
+    pub(super) fn freeze(&mut self, scope: Scope, pool: &CellPool, to_store: bool) -> (u32, usize) {
         let number = self.open;
         // The next interval likely writes as many cells; memory that is not touched costs nothing.
         let mut next = std::mem::take(&mut self.spare);
         next.reserve(self.dirty.len());
-        let cells = std::mem::replace(&mut self.dirty, next);
-        let count = cells.len();
-        self.copying.push_back(CopyingSet { number, cells, cursor: 0, left: count, copies: Copies::default() });
+        let list = std::mem::replace(&mut self.dirty, next);
+        let (left, bound) = (list.len(), pool.id_bound());
+        let (members, count) = match scope {
+            Scope::Changes => {
+                let is_dense = left > bound as usize / DENSE;
+                (Members::Changed { list, bound: is_dense.then_some(bound), left }, left)
+            }
+            Scope::All => (Members::All { bound }, bound as usize),
+        };
+        let copies = if to_store { Copies::to_be_sorted() } else { Copies::in_any_order() };
+        self.copying.push_back(CopyingSet { number, members, cursor: 0, copies });
         self.open += 1;
         self.last_written.push_back(0);
         (number, count)
@@ -139,13 +162,27 @@ impl FrozenSets {
         }
     }
 
+    /// Takes blocks of copies that are full and go into a row file: by set.
+    pub(super) fn take_full(&mut self) -> impl Iterator<Item = (u32, Block)> {
+        self.copying.iter_mut().flat_map(|set| {
+            let number = set.number;
+            set.copies.take_full().map(move |block| (number, block))
+        })
+    }
+
     /// Takes the oldest set's copies, if it is all copied: number, cells, copies.
     pub(super) fn take_copied(&mut self) -> Option<(u32, usize, Copies)> {
-        let CopyingSet { number, mut cells, copies, .. } = self.copying.pop_front_if(|set| set.left == 0)?;
-        let count = cells.len();
-        cells.clear();
-        self.spare = cells;
-        Some((number, count, copies))
+        let CopyingSet { number, members, copies, .. } = self.copying.pop_front_if(|set| set.is_copied())?;
+        let cells = match members {
+            Members::Changed { mut list, .. } => {
+                let cells = list.len();
+                list.clear();
+                self.spare = list;
+                cells
+            }
+            Members::All { bound } => bound as usize,
+        };
+        Some((number, cells, copies))
     }
 
     /// The sets up to `number` are ingested: their cells may be evicted.
@@ -159,26 +196,95 @@ impl FrozenSets {
 }
 
 impl CopyingSet {
-    fn sweep(&mut self, pool: &mut CellPool, cells: usize) {
-        let end = self.cells.len().min(self.cursor.saturating_add(cells));
-        for at in self.cursor..end {
-            if let Some(&ahead) = self.cells.get(at + AHEAD) {
-                pool.prefetch(ahead);
-            }
-            let id = self.cells[at];
-            // One that was written since was copied before that (F1).
-            if pool.get(id).written == self.number {
-                self.copy(pool, id);
-            }
+    fn list_len(&self) -> usize {
+        match &self.members {
+            Members::Changed { list, .. } => list.len(),
+            Members::All { .. } => 0,
         }
-        self.cursor = end;
-        assert!(end < self.cells.len() || self.left == 0, "F3: {} cells of set {} are not copied", self.left, self.number);
     }
 
+    fn is_copied(&self) -> bool {
+        match self.members {
+            Members::Changed { left, .. } => left == 0,
+            Members::All { bound } => self.cursor == bound as usize,
+        }
+    }
+
+    /// F1: true if the cell is to be copied for this set before its value changes.
+    #[inline(always)]
+    fn needs(&self, cell: &Cell, id: u32) -> bool {
+        match self.members {
+            Members::Changed { .. } => cell.written == self.number && cell.copied < self.number,
+            Members::All { bound } => cell.copied < self.number && id < bound && id as usize >= self.cursor,
+        }
+    }
+
+    fn sweep(&mut self, pool: &mut CellPool, cells: usize) {
+        let CopyingSet { number, members, cursor, copies } = self;
+        let until = cursor.saturating_add(cells);
+        match members {
+            Members::Changed { bound: Some(bound), left, .. } => {
+                let end = (*bound as usize).min(until);
+                for id in *cursor as u32..end as u32 {
+                    // One that was written since was copied before that (F1). A free one names no set.
+                    if pool.get(id).written == *number {
+                        copy(pool, id, *number, copies);
+                        *left -= 1;
+                    }
+                }
+                *cursor = end;
+                assert!(end < *bound as usize || *left == 0, "F3: {left} cells of set {number} are not copied");
+            }
+            Members::Changed { list, bound: None, left } => {
+                let end = list.len().min(until);
+                for at in *cursor..end {
+                    if let Some(&ahead) = list.get(at + AHEAD) {
+                        pool.prefetch(ahead);
+                    }
+                    // F1, as above.
+                    if pool.get(list[at]).written == *number {
+                        copy(pool, list[at], *number, copies);
+                        *left -= 1;
+                    }
+                }
+                *cursor = end;
+                assert!(end < list.len() || *left == 0, "F3: {left} cells of set {number} are not copied");
+            }
+            Members::All { bound } => {
+                let end = (*bound as usize).min(until);
+                for id in *cursor as u32..end as u32 {
+                    if pool.get(id).copied < *number {
+                        copy_value(pool, id, *number, copies);
+                    }
+                }
+                *cursor = end;
+            }
+        }
+    }
+
+    /// Copies a cell before its turn.
     fn copy(&mut self, pool: &mut CellPool, id: u32) {
-        let cell = pool.get(id);
-        self.copies.push(cell.group, cell.state, pool.key(id), pool.value(id));
-        pool.get_mut(id).copied = self.number;
-        self.left -= 1;
+        match &mut self.members {
+            Members::Changed { left, .. } => {
+                copy(pool, id, self.number, &mut self.copies);
+                *left -= 1;
+            }
+            Members::All { .. } => copy_value(pool, id, self.number, &mut self.copies),
+        }
+    }
+}
+
+#[inline]
+fn copy(pool: &mut CellPool, id: u32, set: u32, copies: &mut Copies) {
+    let cell = pool.get(id);
+    copies.push(cell.group, cell.state, pool.key(id), pool.value(id));
+    pool.get_mut(id).copied = set;
+}
+
+/// The same, without deletes: there is nothing before a set of all cells.
+fn copy_value(pool: &mut CellPool, id: u32, set: u32, copies: &mut Copies) {
+    match pool.value(id) {
+        Some(_) => copy(pool, id, set, copies),
+        None => pool.get_mut(id).copied = set,
     }
 }

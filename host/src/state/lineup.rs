@@ -142,12 +142,17 @@ impl Folders {
         &self.root
     }
 
-    pub(super) fn deltas(&self) -> PathBuf {
-        self.root.join("deltas")
+    /// Of the sets' files.
+    pub(super) fn sets(&self) -> PathBuf {
+        self.root.join("sets")
     }
 
-    pub(super) fn delta(&self, set: u64) -> PathBuf {
-        self.deltas().join(format!("{set}.sst"))
+    pub(super) fn table(&self, set: u64) -> PathBuf {
+        self.sets().join(format!("{set}.sst"))
+    }
+
+    pub(super) fn rows(&self, set: u64) -> PathBuf {
+        self.sets().join(format!("{set}.rows"))
     }
 
     pub(super) fn base(&self, set: u64) -> PathBuf {

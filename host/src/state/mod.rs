@@ -1,4 +1,4 @@
-//! Keyed state: backends with a write-back cache and a copy-on-update freeze.
+//! Keyed state: cells with a copy-on-update freeze, over a store once they have no room for all of it.
 //!
 //! `docs/state.md` tells the layout, the rules of the freeze, the snapshot format and the restore.
 
@@ -10,8 +10,9 @@ mod files;
 mod freeze;
 mod hints;
 mod lineup;
-mod memory;
+mod restore;
 mod rocks;
+mod rows;
 mod scan;
 mod table;
 mod writer;
@@ -19,8 +20,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use backend::RocksBackend;
-pub use memory::MemoryBackend;
+pub use backend::CellBackend;
 
 use crate::disk::DiskTrouble;
 use std::path::PathBuf;
@@ -47,9 +47,9 @@ pub struct SnapshotFile {
 pub struct LocalSnapshot {
     /// The checkpoint whose barrier it belongs to.
     pub checkpoint: CheckpointId,
-    /// Files of the base, to be linked into an empty folder.
+    /// Files of the base: all that a store has, or one of rows.
     pub base: Vec<SnapshotFile>,
-    /// Files to be ingested after it, in this order.
+    /// What changed since, in this order.
     pub deltas: Vec<SnapshotFile>,
 }
 
@@ -104,9 +104,9 @@ impl std::ops::Sub for LookUps {
 /// Which backend keeps an operator's state; its name stands in the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackendKind {
-    /// RocksDB below a write-back cache: state may be larger than memory, snapshots are incremental.
+    /// A write-back cache over RocksDB, which is made when the cache has no room for all of the state.
     Rocks,
-    /// Everything in memory, every snapshot whole: for state that fits.
+    /// Everything in memory, whatever that takes.
     Memory,
 }
 
@@ -150,11 +150,7 @@ pub fn open_backend(
     budget_bytes: usize,
     restore: Option<RestoredState>,
 ) -> Result<Box<dyn CheckpointedBackend>, StateError> {
-    let restore = restore.unwrap_or_default();
-    match kind {
-        BackendKind::Rocks => Ok(Box::new(RocksBackend::open(folder, name_prefix, budget_bytes, restore)?)),
-        BackendKind::Memory => Ok(Box::new(MemoryBackend::open(folder, name_prefix, restore)?)),
-    }
+    Ok(Box::new(CellBackend::open(kind, folder, name_prefix, budget_bytes, restore.unwrap_or_default())?))
 }
 
 /// A [`StateError`]: what was done to which path, why it failed, and what to do if the disk is the cause.

@@ -3,8 +3,8 @@
 //! Nothing is written through its memtable. What changes the store is [`RocksStore::ingest`] alone, called by one thread, so
 //! the hard links of [`RocksStore::link`] hold exactly what was ingested before.
 
-use super::copies::Copies;
-use super::{files, state_error};
+use super::copies::{Copies, PARTS, part_of};
+use super::{files, rows, state_error};
 use rocksdb::{
     BlockBasedOptions, ColumnFamily, DB, DBCompressionType, IngestExternalFileOptions, LogLevel, Options, SstFileWriter,
     checkpoint::Checkpoint, properties,
@@ -13,7 +13,7 @@ use std::fs;
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use weir_plugin::state::StateError;
+use weir_plugin::state::{StateError, key_group, key_hash};
 
 /// A file of a linked folder.
 pub(super) struct LinkedFile {
@@ -34,6 +34,8 @@ pub(super) struct RocksStore {
 
 /// Table files ingested before the store compacts them. A miss asks the Bloom filter of each one.
 const LEVEL0_FILES: i32 = 8;
+/// Bytes of rows that are sorted in memory at a time.
+const SORTED_BYTES: u64 = 16 << 20;
 /// Table files kept open by one store.
 const OPEN_FILES: i32 = 256;
 
@@ -126,15 +128,43 @@ impl RocksStore {
         let write = || -> Result<(), rocksdb::Error> {
             let mut table = SstFileWriter::create(&self.options);
             table.open(path)?;
-            for (key, value) in copies.in_order() {
-                match value {
-                    Some(value) => table.put(key, value)?,
-                    None => table.delete(key)?,
-                }
-            }
+            copies.in_order(|key, value| match value {
+                Some(value) => table.put(key, value),
+                None => table.delete(key),
+            })?;
             table.finish()
         };
         write().map_err(|e| state_error(format!("writing state file {}", path.display()), e))
+    }
+
+    /// Ingests what a row file holds, in table files of a bounded size.
+    pub(super) fn ingest_rows(&self, rows: &Path) -> Result<(), StateError> {
+        // Each pass sorts a range of key groups in memory.
+        let passes = (rows::raw_bytes(rows)? / SORTED_BYTES + 1).min(PARTS as u64) as usize;
+        let mut tables = Vec::new();
+        for pass in 0..passes {
+            let parts = pass * PARTS / passes..(pass + 1) * PARTS / passes;
+            let mut copies = Copies::to_be_sorted();
+            rows::read(rows, |bytes, rows| {
+                for row in rows {
+                    let row = row?;
+                    let key = rows::of(bytes, row.key);
+                    let group = key_group(key_hash(key));
+                    if parts.contains(&part_of(group)) {
+                        copies.push(group, row.state, key, row.value.map(|value| rows::of(bytes, value)));
+                    }
+                }
+                Ok(true)
+            })?;
+            if !copies.is_empty() {
+                let number = self.passed.fetch_add(1, Ordering::Relaxed);
+                tables.push(self.passing.join(format!("{number}.rows.sst")));
+                self.write_delta(&tables[tables.len() - 1], &copies)?;
+            }
+        }
+        self.ingest(&tables.iter().map(PathBuf::as_path).collect::<Vec<_>>())?;
+        tables.iter().for_each(|table| files::remove_unneeded(table));
+        Ok(())
     }
 
     /// Ingests table files, a later one over an earlier one. The files stay as they are: links (or copies) of them go in.

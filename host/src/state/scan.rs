@@ -1,16 +1,15 @@
-//! Scans over keys: the store, with what is written and not ingested laid over it.
+//! Scans over keys: the store, with what is written and not ingested laid over it. Without a store that is all there is.
 //!
 //! A cell that is not ingested is still cached and holds the newest value (F2), so live cells stand for the frozen sets as
 //! well. The order is that of the store: key group, then key.
 
-use super::cell::{CellPool, Kind};
+use super::cell::{Cell, CellPool, Kind};
 use super::copies::{key_prefix, split_key};
-use super::freeze::FrozenSets;
 use super::rocks::RocksStore;
 use std::collections::BTreeSet;
 use weir_plugin::state::{StateError, StateId, key_group, key_hash};
 
-/// The cells that were not ingested when a scan began. One scan's pages share it, since between them only keys that were
+/// The cells that were not in the store when a scan began. One scan's pages share it, since between them only keys that were
 /// returned already may be written.
 #[derive(Default)]
 pub(super) struct ScanOverlay {
@@ -31,13 +30,12 @@ struct Row {
 }
 
 impl ScanOverlay {
-    /// Lays the pinned cells of `states` out in order.
-    pub(super) fn of(pool: &CellPool, sets: &FrozenSets, states: &[StateId]) -> Self {
+    /// Lays the cells of `states` that are not in the store out in order.
+    pub(super) fn of(pool: &CellPool, states: &[StateId], is_above: impl Fn(&Cell) -> bool) -> Self {
         let mut overlay = ScanOverlay { states: states.to_vec(), ..ScanOverlay::default() };
         for id in 0..pool.id_bound() {
             let cell = pool.get(id);
-            let pinned = cell.kind != Kind::Free && !sets.is_clean(cell.written);
-            if pinned && states.contains(&cell.state) {
+            if cell.kind != Kind::Free && is_above(cell) && states.contains(&cell.state) {
                 let start = overlay.keys.len();
                 overlay.keys.extend_from_slice(pool.key(id));
                 let (group, state, present) = (cell.group, cell.state, cell.kind == Kind::Present);
@@ -63,7 +61,7 @@ impl ScanOverlay {
     /// The next page.
     pub(super) fn page(
         &mut self,
-        store: &RocksStore,
+        store: Option<&RocksStore>,
         states: &[StateId],
         after: Option<&[u8]>,
         limit: usize,
@@ -74,7 +72,7 @@ impl ScanOverlay {
         page.at = page.overlay.rows.partition_point(|row| row.group < from);
         let (mut group, mut stored) = (from, BTreeSet::new());
         if limit > 0 {
-            store.scan(&key_prefix(from, 0), |store_key, _| {
+            let mut each = |store_key: &[u8]| {
                 let Some((of, state, key)) = split_key(store_key) else { return true };
                 if of != group {
                     page.add_group(group, std::mem::take(&mut stored));
@@ -85,7 +83,10 @@ impl ScanOverlay {
                     stored.insert(key.to_vec());
                 }
                 page.keys.len() < limit
-            })?;
+            };
+            if let Some(store) = store {
+                store.scan(&key_prefix(from, 0), |store_key, _| each(store_key))?;
+            }
             page.add_group(group, stored);
             page.add_groups_below(u32::MAX);
         }

@@ -6,14 +6,17 @@
 use super::copies::Copies;
 use super::lineup::{Folders, Lineup};
 use super::rocks::{self, RocksStore};
+use super::rows::{Block, RowFile};
 use super::{LocalSnapshot, SnapshotDone, files, state_error};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use weir_plugin::state::StateError;
 use weir_protocol::CheckpointId;
-use weir_protocol::freeze::{Cause, Effect, Event, FreezeQueue, LocalFile, SetId};
+use weir_protocol::freeze::{Cause, Effect, Event, FreezeQueue, LocalFile, Scope, SetId};
 
 /// The subtask's end.
 pub(super) struct StoreWriter {
@@ -22,7 +25,8 @@ pub(super) struct StoreWriter {
 }
 
 struct Shared {
-    store: Arc<RocksStore>,
+    /// None as long as all of the state is in memory.
+    store: OnceLock<RocksStore>,
     folders: Folders,
     inner: Mutex<Inner>,
     /// There is something to do, or nothing will come any more.
@@ -46,7 +50,14 @@ struct Inner {
     first: Option<CheckpointId>,
     lineup: Lineup,
     effects: VecDeque<Effect>,
+    /// Copies that go into the store.
     copied: BTreeMap<SetId, Copies>,
+    /// Copies that go into row files, as they come.
+    blocks: VecDeque<(SetId, Block)>,
+    /// Of the sets that are not written.
+    scopes: BTreeMap<SetId, Scope>,
+    /// The set that makes the store, from when it is decided.
+    spill: Option<SetId>,
     done: BTreeMap<CheckpointId, SnapshotDone>,
     phase: Phase,
 }
@@ -62,7 +73,7 @@ enum Phase {
 impl StoreWriter {
     /// Starts the thread.
     pub(super) fn start(
-        store: Arc<RocksStore>,
+        store: Option<RocksStore>,
         folders: Folders,
         queue: FreezeQueue,
         lineup: Lineup,
@@ -74,12 +85,15 @@ impl StoreWriter {
             lineup,
             effects: VecDeque::new(),
             copied: BTreeMap::new(),
+            blocks: VecDeque::new(),
+            scopes: BTreeMap::new(),
+            spill: None,
             done: BTreeMap::new(),
             phase: Phase::Running,
         };
-        let store_bytes = AtomicUsize::new(store.resident_bytes()? as usize);
+        let store_bytes = store.as_ref().map_or(Ok(0), RocksStore::resident_bytes)?;
         let shared = Arc::new(Shared {
-            store,
+            store: store.map_or_else(OnceLock::new, OnceLock::from),
             folders,
             inner: Mutex::new(inner),
             work: Condvar::new(),
@@ -87,12 +101,12 @@ impl StoreWriter {
             ingested: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             bytes: AtomicUsize::new(0),
-            store_bytes,
+            store_bytes: AtomicUsize::new(store_bytes as usize),
         });
         let on_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("weir-store".to_owned())
-            .spawn(move || on_thread.run())
+            .spawn(move || Writing { shared: on_thread, files: BTreeMap::new() }.run())
             .map_err(|e| state_error("starting the store writer's thread", e))?;
         Ok(StoreWriter { shared, thread: Some(thread) })
     }
@@ -119,6 +133,23 @@ impl StoreWriter {
         self.shared.store_bytes.load(Ordering::Relaxed)
     }
 
+    /// The store, if there is one.
+    pub(super) fn store(&self) -> Option<&RocksStore> {
+        self.shared.store.get()
+    }
+
+    /// Which cells a set frozen now must have.
+    pub(super) fn scope(&self, cause: Cause) -> Scope {
+        self.shared.lock().queue.scope(cause)
+    }
+
+    /// The next set, which has all cells, makes the store.
+    pub(super) fn spill(&self) {
+        let mut inner = self.shared.lock();
+        inner.spill = Some(inner.queue.next_set());
+        self.shared.tell(&mut inner, Event::Spill);
+    }
+
     /// True if no set may be frozen before one is ingested.
     pub(super) fn must_wait(&self) -> bool {
         self.shared.lock().queue.must_wait()
@@ -129,6 +160,7 @@ impl StoreWriter {
         &self,
         set: SetId,
         cause: Cause,
+        scope: Scope,
         cells: usize,
         done: Option<SnapshotDone>,
     ) -> Result<Vec<SetId>, StateError> {
@@ -144,15 +176,26 @@ impl StoreWriter {
             inner.done.insert(checkpoint, done);
         }
         inner.frozen += 1;
+        inner.scopes.insert(set, scope);
         assert_eq!(set.0, inner.frozen, "S5: the queue and the cells count sets alike");
-        Ok(self.shared.tell(&mut inner, Event::Freeze { cause, cells: cells as u64 }))
+        Ok(self.shared.tell(&mut inner, Event::Freeze { cause, scope, cells: cells as u64 }))
+    }
+
+    /// A part of a set's copies, which goes into a row file.
+    pub(super) fn block(&self, set: SetId, block: Block) {
+        self.shared.bytes.fetch_add(block.memory(), Ordering::Relaxed);
+        self.shared.lock().blocks.push_back((set, block));
+        self.shared.work.notify_one();
     }
 
     /// A set that has cells is all copied. (One that has none was so when it was frozen.)
     pub(super) fn copied(&self, set: SetId, cells: usize, copies: Copies) -> Vec<SetId> {
         let mut inner = self.shared.lock();
         self.shared.bytes.fetch_add(copies.bytes(), Ordering::Relaxed);
-        inner.copied.insert(set, copies);
+        match copies.are_to_be_sorted() {
+            true => drop(inner.copied.insert(set, copies)),
+            false => inner.blocks.extend(copies.into_blocks().map(|block| (set, block))),
+        }
         self.shared.tell(&mut inner, Event::Copied { set, cells: cells as u64 })
     }
 
@@ -254,24 +297,18 @@ impl Shared {
         finish
     }
 
-    fn run(&self) {
-        let _alarm = Alarm(self);
-        while let Some(effect) = self.next() {
-            if let Err(e) = self.execute(effect) {
-                tracing::error!("state can't be written: {e}");
-                self.fail(e.to_string());
-            }
-        }
-    }
-
-    fn next(&self) -> Option<Effect> {
+    fn next(&self) -> Option<Work> {
         let mut inner = self.lock();
         loop {
             if let Phase::Failed(_) = inner.phase {
                 return None;
             }
+            // A set's blocks were handed over before its ingestion was decided.
+            if let Some((set, block)) = inner.blocks.pop_front() {
+                return Some(Work::Block(set, block));
+            }
             if let Some(effect) = inner.effects.pop_front() {
-                return Some(effect);
+                return Some(Work::Effect(effect));
             }
             if let Phase::Closing = inner.phase {
                 return None;
@@ -279,20 +316,62 @@ impl Shared {
             inner = self.work.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
     }
+}
 
-    fn execute(&self, effect: Effect) -> Result<(), StateError> {
+/// What the thread does next.
+enum Work {
+    Block(SetId, Block),
+    Effect(Effect),
+}
+
+/// The thread's own.
+struct Writing {
+    shared: Arc<Shared>,
+    /// Row files of sets that are being copied.
+    files: BTreeMap<SetId, RowFile>,
+}
+
+impl Writing {
+    fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
+        let _alarm = Alarm(&shared);
+        while let Some(work) = shared.next() {
+            let done = match work {
+                Work::Block(set, block) => self.append(set, &block),
+                Work::Effect(effect) => self.execute(effect),
+            };
+            if let Err(e) = done {
+                tracing::error!("state can't be written: {e}");
+                shared.fail(e.to_string());
+            }
+        }
+    }
+
+    /// Writes a part of a set's copies.
+    fn append(&mut self, set: SetId, block: &Block) -> Result<(), StateError> {
+        let file = match self.files.entry(set) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(RowFile::create(self.shared.folders.rows(set.0))?),
+        };
+        file.push(block)?;
+        self.shared.bytes.fetch_sub(block.memory(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn execute(&mut self, effect: Effect) -> Result<(), StateError> {
+        let shared = &self.shared;
         match effect {
             Effect::Ingest { set } => self.ingest(set),
             Effect::Unpin { set } => {
-                self.ingested.store(set.0, Ordering::Release);
+                shared.ingested.store(set.0, Ordering::Release);
                 // Taking the lock closes the gap between a waiter's look and its wait.
-                drop(self.lock());
-                self.progress.notify_all();
+                drop(shared.lock());
+                shared.progress.notify_all();
                 Ok(())
             }
-            Effect::Link { set, checkpoint: _ } => self.link(set),
+            Effect::Link { set } => shared.link(set),
             Effect::Snapshot { list } => {
-                let mut inner = self.lock();
+                let mut inner = shared.lock();
                 let snapshot = inner.lineup.snapshot(list);
                 let done = inner.done.remove(&snapshot.checkpoint);
                 drop(inner);
@@ -300,11 +379,11 @@ impl Shared {
                 Ok(())
             }
             Effect::Dropped { checkpoint } => {
-                self.lock().done.remove(&checkpoint);
+                shared.lock().done.remove(&checkpoint);
                 Ok(())
             }
             Effect::DeleteLocal { files } => {
-                let paths = self.lock().lineup.remove(&files);
+                let paths = shared.lock().lineup.remove(&files);
                 for path in paths {
                     files::remove_unneeded(&path);
                 }
@@ -314,25 +393,74 @@ impl Shared {
         }
     }
 
-    /// Sorts the copies, writes the delta file and ingests a link of it.
-    fn ingest(&self, set: SetId) -> Result<(), StateError> {
+    /// A set is all copied: its file is finished, and ingested if there is a store. One that spills makes the store.
+    fn ingest(&mut self, set: SetId) -> Result<(), StateError> {
         // A set without cells had nothing to hand over.
-        let copies = self.lock().copied.remove(&set).unwrap_or_default();
-        let bytes = copies.bytes();
-        let delta = if copies.is_empty() { None } else { Some(self.write_delta(set, copies)?) };
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.store_bytes.store(self.store.resident_bytes()? as usize, Ordering::Relaxed);
-        let mut inner = self.lock();
-        self.tell(&mut inner, Event::Ingested { set, delta });
+        let (rows, mut inner) = (self.files.remove(&set), self.shared.lock());
+        let (copies, scope, spills) = (inner.copied.remove(&set), inner.scopes.remove(&set), inner.spill == Some(set));
+        drop(inner);
+        let scope = scope.expect("the set was frozen");
+        let file = match (rows, copies) {
+            (Some(rows), _) => Some(self.shared.write_rows(rows, scope, spills)?),
+            (None, Some(copies)) => Some(self.shared.write_delta(set, &copies)?),
+            (None, None) => {
+                if spills {
+                    self.shared.make_store(None)?;
+                }
+                None
+            }
+        };
+        inner = self.shared.lock();
+        if scope == Scope::All {
+            inner.lineup.rebased(file.as_slice());
+        }
+        self.shared.tell(&mut inner, Event::Ingested { set, file });
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Finishes a row file. `spills`: it holds the whole state, and becomes the store.
+    fn write_rows(&self, rows: RowFile, scope: Scope, spills: bool) -> Result<LocalFile, StateError> {
+        let written = rows.finish()?;
+        if spills {
+            self.make_store(Some(&written.path))?;
+        }
+        let what = match scope {
+            Scope::All => "base.rows",
+            Scope::Changes => "delta.rows",
+        };
+        Ok(self.lock().lineup.add(what.to_owned(), written.path, written.bytes, written.checksum))
+    }
+
+    fn make_store(&self, rows: Option<&Path>) -> Result<(), StateError> {
+        let store = RocksStore::open(self.folders.root(), &[])?;
+        if let Some(rows) = rows {
+            store.ingest_rows(rows)?;
+        }
+        self.measure_store(&store)?;
+        assert!(self.store.set(store).is_ok(), "S6: there is a store already");
         Ok(())
     }
 
-    fn write_delta(&self, set: SetId, copies: Copies) -> Result<LocalFile, StateError> {
-        let path = self.folders.delta(set.0);
-        self.store.write_delta(&path, &copies)?;
+    fn measure_store(&self, store: &RocksStore) -> Result<(), StateError> {
+        self.store_bytes.store(store.resident_bytes()? as usize, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn made_store(&self) -> &RocksStore {
+        self.store.get().expect("S6: only sets after the first one of a store go into it")
+    }
+
+    /// Sorts copies, writes them as a table file and ingests a link of it.
+    fn write_delta(&self, set: SetId, copies: &Copies) -> Result<LocalFile, StateError> {
+        let (path, store) = (self.folders.table(set.0), self.made_store());
+        store.write_delta(&path, copies)?;
         let (bytes, checksum) = files::measure(&path)?;
-        self.store.ingest(&[&path])?;
-        let table = self.store.table_of(&path)?;
+        store.ingest(&[&path])?;
+        let table = store.table_of(&path)?;
+        self.bytes.fetch_sub(copies.bytes(), Ordering::Relaxed);
+        self.measure_store(store)?;
         let mut inner = self.lock();
         let what = table.clone().unwrap_or_else(|| "delta.sst".to_owned());
         let file = inner.lineup.add(what, path, bytes, checksum);
@@ -345,7 +473,7 @@ impl Shared {
     /// Links the store as a new base. Table files that the snapshots have already keep their identity.
     fn link(&self, set: SetId) -> Result<(), StateError> {
         let mut base = Vec::new();
-        for rocks::LinkedFile { what, path } in self.store.link(&self.folders.base(set.0))? {
+        for rocks::LinkedFile { what, path } in self.made_store().link(&self.folders.base(set.0))? {
             let known = if rocks::is_table(&what) { self.lock().lineup.table(&what) } else { None };
             if let Some(file) = known {
                 files::remove_unneeded(&path);
@@ -375,6 +503,7 @@ impl Shared {
         inner.phase = Phase::Failed(why);
         inner.effects.clear();
         inner.copied.clear();
+        inner.blocks.clear();
         let failures: Vec<_> = std::mem::take(&mut inner.done).into_values().map(|done| (done, inner.failure())).collect();
         drop(inner);
         self.failed.store(true, Ordering::Relaxed);

@@ -1,9 +1,9 @@
 //! State files on their way into the storage and back.
 //!
 //! Within one file system a file is **linked**, not copied: a checkpoint of a terabyte costs no byte. The working copy and
-//! the stored file are then one inode, which is safe only because nobody ever writes to it again: RocksDB never writes to a
-//! finished `.sst` file, and only files so named are linked back into a working folder. Everything else (`CURRENT`,
-//! `MANIFEST-…`, which an open database appends to) comes back as a copy. The link goes up only after the file's bytes have
+//! the stored file are then one inode, which is safe only because nobody ever writes to it again: neither RocksDB to a finished
+//! `.sst` file nor Weir to a `.rows` file, and only files so named are linked back into a working folder. Everything else
+//! (`CURRENT`, `MANIFEST-…`, which an open database appends to) comes back as a copy. The link goes up only after the file's bytes have
 //! been read, compared with their checksum, and synced.
 
 use super::checksum::{ContentHasher, read_through};
@@ -21,6 +21,9 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of one part of an upload that is streamed: object stores ask for 5 MiB at least.
 const PART_BYTES: usize = 8 << 20;
+
+/// Ends of the names of files that nobody writes to once they are finished.
+const NEVER_CHANGED: [&str; 2] = [".sst", ".rows"];
 
 /// How a file got where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,7 +185,7 @@ fn fetch_file(root: &Path, file: &FileManifest, to: &Path) -> Result<Transfer, S
         ErrorKind::NotFound => StoreError::Missing { file: file.name.clone() },
         _ => StoreError::io("open", &from, &error),
     })?;
-    if !file.name.ends_with(".sst") {
+    if !NEVER_CHANGED.iter().any(|end| file.name.ends_with(end)) {
         return copy_out(&source, &from, file, to);
     }
     let found = read_through(&mut source, |_| Ok(())).map_err(|error| StoreError::io("read", &from, &error))?;

@@ -28,6 +28,24 @@ pub enum Cause {
     HighWater,
 }
 
+/// Which cells a set has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// Those written since the freeze before. Its file is a delta.
+    Changes,
+    /// All that have a value. Its file is a new base.
+    All,
+}
+
+/// Where the whole state is, which decides how a new base comes about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Residence {
+    /// In memory, and there is no store: a new base is a set of all cells.
+    Memory,
+    /// In the store: a new base is a link of it.
+    Store,
+}
+
 /// When to begin a new base, and how many sets may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FreezePolicy {
@@ -60,9 +78,9 @@ pub struct SnapshotEntry {
 pub struct SnapshotList {
     /// Its checkpoint.
     pub checkpoint: CheckpointId,
-    /// To be linked into an empty folder.
+    /// Linked from a store, or one file with all cells.
     pub base: Vec<SnapshotEntry>,
-    /// To be ingested after it, in this order.
+    /// What changed since, in this order.
     pub deltas: Vec<SnapshotEntry>,
 }
 
@@ -73,9 +91,13 @@ pub enum Event {
     Freeze {
         /// Why.
         cause: Cause,
-        /// Dirty cells in it.
+        /// What [`FreezeQueue::scope`] said for this cause.
+        scope: Scope,
+        /// Cells in it, counted as [`Event::Copied`] will count them.
         cells: u64,
     },
+    /// Memory is not to hold all of the state any more: from the next set on, which has all cells, there is a store.
+    Spill,
     /// This many more cells of the set are copied, by the sweep or because they were about to be overwritten.
     Copied {
         /// Which.
@@ -87,8 +109,8 @@ pub enum Event {
     Ingested {
         /// Which.
         set: SetId,
-        /// The delta file; none if the set was empty.
-        delta: Option<LocalFile>,
+        /// The set's file; none if the set was empty.
+        file: Option<LocalFile>,
     },
     /// Answer to [`Effect::Link`].
     Linked {
@@ -117,12 +139,13 @@ pub enum Effect {
         /// Which.
         set: SetId,
     },
-    /// Sort the copies, write one delta file, ingest it (never moving the file). The only thing that may change the store.
+    /// Write the copies as one file and, if there is a store, ingest it (never moving the file). The only thing that may change
+    /// the store. The set of a [`Event::Spill`] makes it.
     Ingest {
         /// Which.
         set: SetId,
     },
-    /// Ingested: the set's copies may go, its cells may be evicted.
+    /// Ingested: the set's copies may go and, if there is a store, its cells may be evicted.
     Unpin {
         /// Which.
         set: SetId,
@@ -131,8 +154,6 @@ pub enum Effect {
     Link {
         /// Which.
         set: SetId,
-        /// For whom.
-        checkpoint: CheckpointId,
     },
     /// This is the checkpoint's snapshot.
     Snapshot {

@@ -1,6 +1,6 @@
 //! The machine of the freeze.
 
-use super::events::{Cause, Effect, Event, FreezePolicy, LocalFile, SetId, SnapshotList};
+use super::events::{Cause, Effect, Event, FreezePolicy, LocalFile, Residence, Scope, SetId, SnapshotList};
 use super::files::Files;
 use crate::CheckpointId;
 use crate::bounds::FROZEN_SETS;
@@ -12,10 +12,28 @@ use std::collections::VecDeque;
 struct FrozenSet {
     id: SetId,
     cause: Cause,
+    scope: Scope,
+    /// Whether it is ingested: there is a store.
+    stored: bool,
     /// Cells not copied yet.
     left: u64,
     /// Whether its checkpoint was aborted.
     aborted: bool,
+}
+
+impl FrozenSet {
+    fn is_all(&self) -> bool {
+        self.scope == Scope::All
+    }
+}
+
+/// Where the state that is frozen next will be whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Home {
+    Memory,
+    /// The next set makes the store.
+    Spilling,
+    Store,
 }
 
 /// What the store writer does.
@@ -36,23 +54,24 @@ pub struct FreezeQueue {
     writer: Writer,
     newest_set: SetId,
     newest_barrier: Option<CheckpointId>,
+    home: Home,
     files: Files,
     mutation: Mutation,
 }
 
 impl FreezeQueue {
     /// Of an empty backend.
-    pub fn new(policy: FreezePolicy) -> Self {
-        FreezeQueue::of(policy, Files::default())
+    pub fn new(policy: FreezePolicy, residence: Residence) -> Self {
+        FreezeQueue::of(policy, residence, Files::default())
     }
 
     /// Of a backend restored from `snapshot`, which a completed manifest holds. Its entries keep their `stored_by`, so the
     /// driver must know the names that the manifest gives them.
-    pub fn restored(policy: FreezePolicy, snapshot: SnapshotList) -> Self {
-        FreezeQueue::of(policy, Files::restored(snapshot))
+    pub fn restored(policy: FreezePolicy, residence: Residence, snapshot: SnapshotList) -> Self {
+        FreezeQueue::of(policy, residence, Files::restored(snapshot))
     }
 
-    fn of(policy: FreezePolicy, files: Files) -> Self {
+    fn of(policy: FreezePolicy, residence: Residence, files: Files) -> Self {
         assert!(policy.copying_max >= 1 && policy.waiting_max >= 1, "S5: a set must be able to wait");
         assert!(policy.waiting_max <= FROZEN_SETS, "S5: sets that wait are bounded");
         FreezeQueue {
@@ -61,6 +80,10 @@ impl FreezeQueue {
             writer: Writer::Idle,
             newest_set: SetId(0),
             newest_barrier: None,
+            home: match residence {
+                Residence::Memory => Home::Memory,
+                Residence::Store => Home::Store,
+            },
             files,
             mutation: Mutation::default(),
         }
@@ -83,6 +106,15 @@ impl FreezeQueue {
         SetId(self.newest_set.0 + 1)
     }
 
+    /// Which cells a set frozen now for this cause must have.
+    pub fn scope(&self, cause: Cause) -> Scope {
+        match (self.home, cause) {
+            (Home::Spilling, Cause::Barrier(_) | Cause::HighWater) => Scope::All,
+            (Home::Memory, Cause::Barrier(_)) if self.outweighed() && !self.sets.iter().any(FrozenSet::is_all) => Scope::All,
+            (Home::Memory | Home::Store, Cause::Barrier(_) | Cause::HighWater) => Scope::Changes,
+        }
+    }
+
     /// The set whose cells the sweep copies next: the oldest that is not all copied.
     pub fn copying(&self) -> Option<SetId> {
         self.sets.iter().find(|set| set.left > 0).map(|set| set.id)
@@ -96,9 +128,10 @@ impl FreezeQueue {
     /// Takes one event and appends what has to be done.
     pub fn handle(&mut self, event: Event, effects: &mut Vec<Effect>) {
         match event {
-            Event::Freeze { cause, cells } => self.on_freeze(cause, cells, effects),
+            Event::Freeze { cause, scope, cells } => self.on_freeze(cause, scope, cells, effects),
+            Event::Spill => self.on_spill(),
             Event::Copied { set, cells } => self.on_copied(set, cells),
-            Event::Ingested { set, delta } => self.on_ingested(set, delta, effects),
+            Event::Ingested { set, file } => self.on_ingested(set, file, effects),
             Event::Linked { set, base } => self.on_linked(set, &base, effects),
             Event::Completed { checkpoint } => delete(self.files.complete(checkpoint), effects),
             Event::Aborted { checkpoint } => self.on_aborted(checkpoint, effects),
@@ -106,14 +139,28 @@ impl FreezeQueue {
         self.advance(effects);
     }
 
-    fn on_freeze(&mut self, cause: Cause, cells: u64, effects: &mut Vec<Effect>) {
+    fn on_spill(&mut self) {
+        assert_eq!(self.home, Home::Memory, "S6: there is a store already");
+        self.home = Home::Spilling;
+    }
+
+    fn on_freeze(&mut self, cause: Cause, scope: Scope, cells: u64, effects: &mut Vec<Effect>) {
         assert!(!self.must_wait(), "S5: {} sets wait already", self.sets.len());
         if let Cause::Barrier(checkpoint) = cause {
             assert!(self.newest_barrier < Some(checkpoint), "A4: barrier {checkpoint} after {:?}", self.newest_barrier);
             self.newest_barrier = Some(checkpoint);
         }
+        match self.home {
+            Home::Memory => {}
+            Home::Spilling => {
+                assert_eq!(scope, Scope::All, "S6: the first set of a store has all cells");
+                self.home = Home::Store;
+            }
+            Home::Store => assert_eq!(scope, Scope::Changes, "S6: the store holds the rest"),
+        }
         self.newest_set = self.next_set();
-        self.sets.push_back(FrozenSet { id: self.newest_set, cause, left: cells, aborted: false });
+        let stored = self.home == Home::Store;
+        self.sets.push_back(FrozenSet { id: self.newest_set, cause, scope, stored, left: cells, aborted: false });
         let copying: Vec<SetId> = self.sets.iter().filter(|set| set.left > 0).map(|set| set.id).collect();
         let excess = copying.len().saturating_sub(self.policy.copying_max);
         effects.extend(copying.into_iter().take(excess).map(|set| Effect::FinishCopy { set }));
@@ -125,21 +172,21 @@ impl FreezeQueue {
         frozen.left = frozen.left.checked_sub(cells).unwrap_or_else(|| panic!("S5: {set:?} has fewer cells than were copied"));
     }
 
-    fn on_ingested(&mut self, set: SetId, delta: Option<LocalFile>, effects: &mut Vec<Effect>) {
+    fn on_ingested(&mut self, set: SetId, file: Option<LocalFile>, effects: &mut Vec<Effect>) {
         assert_eq!(self.writer, Writer::Ingesting, "S5: nothing is being ingested");
         let first = self.sets.front().expect("S5: the set that is ingested waits");
         assert_eq!(first.id, set, "S5: sets are ingested in order");
-        let links = matches!(first.cause, Cause::Barrier(_)) && !first.aborted;
-        if let Some(file) = delta {
-            self.files.push_delta(file);
+        let links = matches!(first.cause, Cause::Barrier(_)) && !first.aborted && first.stored;
+        match first.scope {
+            Scope::Changes => file.into_iter().for_each(|file| self.files.push_delta(file)),
+            Scope::All => self.files.replace_base(file.as_slice()),
         }
         effects.push(Effect::Unpin { set });
-        match first.cause {
-            Cause::Barrier(checkpoint) if links && self.outweighed() => {
-                self.writer = Writer::Linking;
-                effects.push(Effect::Link { set, checkpoint });
-            }
-            Cause::Barrier(_) | Cause::HighWater => self.finish_first(effects),
+        if links && self.outweighed() {
+            self.writer = Writer::Linking;
+            effects.push(Effect::Link { set });
+        } else {
+            self.finish_first(effects);
         }
     }
 

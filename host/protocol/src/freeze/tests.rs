@@ -2,7 +2,9 @@
 
 mod backend;
 
-use super::{Cause, Effect, Event, FileId, FreezePolicy, FreezeQueue, LocalFile, SetId, SnapshotEntry, SnapshotList};
+use super::{
+    Cause, Effect, Event, FileId, FreezePolicy, FreezeQueue, LocalFile, Residence, Scope, SetId, SnapshotEntry, SnapshotList,
+};
 use crate::mutant::{Mutant, Mutation};
 use crate::{CheckpointId, Generation, freeze};
 use backend::{Backend, Fault, Step};
@@ -18,7 +20,15 @@ fn id(sequence: u32) -> CheckpointId {
 }
 
 fn barrier(sequence: u32, cells: u64) -> Event {
-    Event::Freeze { cause: Cause::Barrier(id(sequence)), cells }
+    Event::Freeze { cause: Cause::Barrier(id(sequence)), scope: Scope::Changes, cells }
+}
+
+fn barrier_of_all(sequence: u32, cells: u64) -> Event {
+    Event::Freeze { cause: Cause::Barrier(id(sequence)), scope: Scope::All, cells }
+}
+
+fn high_water(cells: u64) -> Event {
+    Event::Freeze { cause: Cause::HighWater, scope: Scope::Changes, cells }
 }
 
 fn copied(set: u64, cells: u64) -> Event {
@@ -26,7 +36,11 @@ fn copied(set: u64, cells: u64) -> Event {
 }
 
 fn ingested(set: u64, file: u64, bytes: u64) -> Event {
-    Event::Ingested { set: SetId(set), delta: Some(LocalFile { id: FileId(file), bytes }) }
+    Event::Ingested { set: SetId(set), file: Some(LocalFile { id: FileId(file), bytes }) }
+}
+
+fn nothing(set: u64) -> Event {
+    Event::Ingested { set: SetId(set), file: None }
 }
 
 fn linked(set: u64, files: &[u64]) -> Event {
@@ -48,7 +62,7 @@ fn show(effect: &Effect) -> String {
         Effect::FinishCopy { set } => format!("finish {}", set.0),
         Effect::Ingest { set } => format!("ingest {}", set.0),
         Effect::Unpin { set } => format!("unpin {}", set.0),
-        Effect::Link { set, checkpoint } => format!("link {} for {}", set.0, checkpoint.sequence()),
+        Effect::Link { set } => format!("link {}", set.0),
         Effect::Snapshot { list } => {
             let (base, deltas) = (show_files(&list.base, list.checkpoint), show_files(&list.deltas, list.checkpoint));
             format!("snapshot {} [{base}] {deltas}", list.checkpoint.sequence())
@@ -83,7 +97,7 @@ impl Script {
 
 #[test]
 fn freeze_copy_ingest_snapshot_complete() {
-    let mut s = Script(FreezeQueue::new(NO_REBASE));
+    let mut s = Script(FreezeQueue::new(NO_REBASE, Residence::Store));
     s.event(barrier(1, 2), "");
     assert_eq!((s.0.copying(), s.0.next_set()), (Some(SetId(1)), SetId(2)));
     s.event(copied(1, 1), "");
@@ -96,15 +110,15 @@ fn freeze_copy_ingest_snapshot_complete() {
 
 #[test]
 fn an_empty_set_has_a_snapshot_and_no_file() {
-    let mut s = Script(FreezeQueue::new(NO_REBASE));
+    let mut s = Script(FreezeQueue::new(NO_REBASE, Residence::Store));
     s.event(barrier(1, 0), "ingest 1");
-    s.event(Event::Ingested { set: SetId(1), delta: None }, "unpin 1; snapshot 1 [] ");
+    s.event(nothing(1), "unpin 1; snapshot 1 [] ");
 }
 
 /// S5.
 #[test]
 fn sets_are_ingested_in_order_however_they_were_copied() {
-    let mut s = Script(FreezeQueue::new(NO_REBASE));
+    let mut s = Script(FreezeQueue::new(NO_REBASE, Residence::Store));
     s.event(barrier(1, 1), "");
     s.event(barrier(2, 1), "");
     s.event(copied(2, 1), "");
@@ -117,7 +131,7 @@ fn sets_are_ingested_in_order_however_they_were_copied() {
 /// (h) S5, S2: an abort cancels only the upload; the delta belongs to every later snapshot.
 #[test]
 fn an_aborted_checkpoints_freeze_goes_on() {
-    let mut s = Script(FreezeQueue::new(NO_REBASE));
+    let mut s = Script(FreezeQueue::new(NO_REBASE, Residence::Store));
     s.event(barrier(1, 1), "");
     s.abort(1, "");
     s.event(copied(1, 1), "ingest 1");
@@ -130,7 +144,7 @@ fn an_aborted_checkpoints_freeze_goes_on() {
 
 #[test]
 fn mutant_cancel_the_freeze_with_its_checkpoint_is_caught() {
-    let mut s = Script(FreezeQueue::new(NO_REBASE).with_mutation(Mutation::of(Mutant::CancelFreeze)));
+    let mut s = Script(FreezeQueue::new(NO_REBASE, Residence::Store).with_mutation(Mutation::of(Mutant::CancelFreeze)));
     s.event(barrier(1, 1), "");
     s.abort(1, "");
     s.event(barrier(2, 1), "");
@@ -140,7 +154,7 @@ fn mutant_cancel_the_freeze_with_its_checkpoint_is_caught() {
 
 #[test]
 fn a_pending_snapshots_files_are_uploaded_again_by_the_next() {
-    let mut s = Script(FreezeQueue::new(NO_REBASE));
+    let mut s = Script(FreezeQueue::new(NO_REBASE, Residence::Store));
     s.event(barrier(1, 1), "");
     s.event(copied(1, 1), "ingest 1");
     s.event(ingested(1, 1, 10), "unpin 1; snapshot 1 [] 1");
@@ -155,53 +169,53 @@ fn a_pending_snapshots_files_are_uploaded_again_by_the_next() {
 /// name of 1 would lose it as soon as 2 completes and 1 is deleted.
 #[test]
 fn a_stored_name_that_a_pending_snapshot_will_replace_is_not_relied_on() {
-    let mut s = Script(FreezeQueue::new(NO_REBASE));
+    let mut s = Script(FreezeQueue::new(NO_REBASE, Residence::Store));
     s.event(barrier(1, 1), "");
     s.event(copied(1, 1), "ingest 1");
     s.event(ingested(1, 1, 10), "unpin 1; snapshot 1 [] 1");
     s.event(barrier(2, 0), "ingest 2");
-    s.event(Event::Ingested { set: SetId(2), delta: None }, "unpin 2; snapshot 2 [] 1");
+    s.event(nothing(2), "unpin 2; snapshot 2 [] 1");
     s.complete(1, "");
     s.event(barrier(3, 0), "ingest 3");
-    s.event(Event::Ingested { set: SetId(3), delta: None }, "unpin 3; snapshot 3 [] 1");
+    s.event(nothing(3), "unpin 3; snapshot 3 [] 1");
     s.complete(2, "");
     s.complete(3, "delete 1");
     s.event(barrier(4, 0), "ingest 4");
-    s.event(Event::Ingested { set: SetId(4), delta: None }, "unpin 4; snapshot 4 [] 1@3");
+    s.event(nothing(4), "unpin 4; snapshot 4 [] 1@3");
 }
 
 #[test]
 fn too_many_copying_sets_finish_the_oldest_at_once() {
-    let mut s = Script(FreezeQueue::new(NO_REBASE));
+    let mut s = Script(FreezeQueue::new(NO_REBASE, Residence::Store));
     s.event(barrier(1, 5), "");
     s.event(barrier(2, 5), "");
     s.event(barrier(3, 5), "finish 1");
     s.event(copied(1, 5), "ingest 1");
-    s.event(Event::Freeze { cause: Cause::HighWater, cells: 5 }, "finish 2");
+    s.event(high_water(5), "finish 2");
     assert!(s.0.must_wait());
 }
 
 #[test]
 fn a_high_water_freeze_belongs_to_the_next_snapshot() {
-    let mut s = Script(FreezeQueue::new(ALWAYS_REBASE));
-    s.event(Event::Freeze { cause: Cause::HighWater, cells: 1 }, "");
+    let mut s = Script(FreezeQueue::new(ALWAYS_REBASE, Residence::Store));
+    s.event(high_water(1), "");
     s.event(copied(1, 1), "ingest 1");
     s.event(ingested(1, 1, 10), "unpin 1");
     s.event(barrier(1, 0), "ingest 2");
-    s.event(Event::Ingested { set: SetId(2), delta: None }, "unpin 2; link 2 for 1");
+    s.event(nothing(2), "unpin 2; link 2");
 }
 
 /// (h) S5: nothing newer changes the store between ingest(n) and link(n).
 #[test]
 fn the_next_set_waits_for_the_link() {
-    let mut s = Script(FreezeQueue::new(ALWAYS_REBASE));
+    let mut s = Script(FreezeQueue::new(ALWAYS_REBASE, Residence::Store));
     s.event(barrier(1, 1), "");
     s.event(barrier(2, 1), "");
     s.event(copied(1, 1), "ingest 1");
     s.event(copied(2, 1), "");
-    s.event(ingested(1, 1, 10), "unpin 1; link 1 for 1");
+    s.event(ingested(1, 1, 10), "unpin 1; link 1");
     s.event(linked(1, &[2, 3]), "snapshot 1 [2 3] ; delete 1; ingest 2");
-    s.event(ingested(2, 4, 10), "unpin 2; link 2 for 2");
+    s.event(ingested(2, 4, 10), "unpin 2; link 2");
     // 3 is unchanged in the new folder, and pending: uploaded again; the delta 4 is in no list.
     s.event(linked(2, &[3, 5]), "snapshot 2 [3 5] ; delete 4");
     s.complete(1, "delete 2");
@@ -210,45 +224,45 @@ fn the_next_set_waits_for_the_link() {
 
 #[test]
 fn a_base_file_that_is_stored_is_not_uploaded_with_the_next_base() {
-    let mut s = Script(FreezeQueue::new(ALWAYS_REBASE));
+    let mut s = Script(FreezeQueue::new(ALWAYS_REBASE, Residence::Store));
     s.event(barrier(1, 1), "");
     s.event(copied(1, 1), "ingest 1");
-    s.event(ingested(1, 1, 10), "unpin 1; link 1 for 1");
+    s.event(ingested(1, 1, 10), "unpin 1; link 1");
     s.event(linked(1, &[2, 3]), "snapshot 1 [2 3] ; delete 1");
     s.complete(1, "delete 2 3");
     s.event(barrier(2, 1), "");
     s.event(copied(2, 1), "ingest 2");
-    s.event(ingested(2, 4, 10), "unpin 2; link 2 for 2");
+    s.event(ingested(2, 4, 10), "unpin 2; link 2");
     s.event(linked(2, &[3, 5]), "snapshot 2 [3@1 5] ; delete 4");
     s.complete(2, "delete 5");
 }
 
 #[test]
 fn an_aborted_checkpoint_begins_no_base_but_keeps_one_that_is_being_linked() {
-    let mut s = Script(FreezeQueue::new(ALWAYS_REBASE));
+    let mut s = Script(FreezeQueue::new(ALWAYS_REBASE, Residence::Store));
     s.event(barrier(1, 1), "");
     s.abort(1, "");
     s.event(copied(1, 1), "ingest 1");
     s.event(ingested(1, 1, 10), "unpin 1; dropped 1");
     s.event(barrier(2, 1), "");
     s.event(copied(2, 1), "ingest 2");
-    s.event(ingested(2, 2, 10), "unpin 2; link 2 for 2");
+    s.event(ingested(2, 2, 10), "unpin 2; link 2");
     s.abort(2, "");
     s.event(linked(2, &[3]), "dropped 2; delete 1 2");
     s.event(barrier(3, 0), "ingest 3");
-    s.event(Event::Ingested { set: SetId(3), delta: None }, "unpin 3; snapshot 3 [3] ");
+    s.event(nothing(3), "unpin 3; snapshot 3 [3] ");
 }
 
 #[test]
 fn a_new_base_when_the_deltas_outweigh_the_old_one() {
     let policy = FreezePolicy { rebase_percent: 50, rebase_bytes_min: 20, ..NO_REBASE };
-    let mut s = Script(FreezeQueue::new(policy));
+    let mut s = Script(FreezeQueue::new(policy, Residence::Store));
     s.event(barrier(1, 1), "");
     s.event(copied(1, 1), "ingest 1");
     s.event(ingested(1, 1, 19), "unpin 1; snapshot 1 [] 1");
     s.event(barrier(2, 1), "");
     s.event(copied(2, 1), "ingest 2");
-    s.event(ingested(2, 2, 1), "unpin 2; link 2 for 2");
+    s.event(ingested(2, 2, 1), "unpin 2; link 2");
     s.event(linked(2, &[3]), "snapshot 2 [3] ; delete 2");
     s.complete(2, "delete 1 3");
     s.event(barrier(3, 1), "");
@@ -256,14 +270,14 @@ fn a_new_base_when_the_deltas_outweigh_the_old_one() {
     s.event(ingested(3, 4, 50), "unpin 3; snapshot 3 [3@2] 4");
     s.event(barrier(4, 1), "");
     s.event(copied(4, 1), "ingest 4");
-    s.event(ingested(4, 5, 1), "unpin 4; link 4 for 4");
+    s.event(ingested(4, 5, 1), "unpin 4; link 4");
 }
 
 #[test]
 fn a_restored_backend_counts_on_what_the_manifest_holds() {
     let entry = |file, stored_by| SnapshotEntry { file: FileId(file), bytes: 10, stored_by: id(stored_by) };
     let list = SnapshotList { checkpoint: id(7), base: vec![entry(1, 3)], deltas: vec![entry(2, 7)] };
-    let mut s = Script(FreezeQueue::restored(NO_REBASE, list));
+    let mut s = Script(FreezeQueue::restored(NO_REBASE, Residence::Store, list));
     s.event(barrier(8, 1), "");
     s.event(copied(1, 1), "ingest 1");
     s.event(ingested(1, 3, 10), "unpin 1; snapshot 8 [1@3] 2@7 3");
@@ -271,10 +285,59 @@ fn a_restored_backend_counts_on_what_the_manifest_holds() {
     s.complete(8, "delete 3");
 }
 
+/// With all of the state in memory a new base is a set of all cells, decided when it is frozen.
+#[test]
+fn without_a_store_a_base_is_a_set_of_all_cells() {
+    let mut s = Script(FreezeQueue::new(ALWAYS_REBASE, Residence::Memory));
+    assert_eq!(s.0.scope(Cause::Barrier(id(1))), Scope::Changes, "there are no deltas yet");
+    s.event(barrier(1, 1), "");
+    s.event(copied(1, 1), "ingest 1");
+    s.event(ingested(1, 1, 10), "unpin 1; snapshot 1 [] 1");
+    assert_eq!(s.0.scope(Cause::HighWater), Scope::Changes, "only a checkpoint begins a base");
+    assert_eq!(s.0.scope(Cause::Barrier(id(2))), Scope::All);
+    s.event(barrier_of_all(2, 5), "");
+    assert_eq!(s.0.scope(Cause::Barrier(id(3))), Scope::Changes, "one base at a time");
+    s.event(barrier(3, 1), "");
+    s.event(copied(2, 5), "ingest 2");
+    s.event(ingested(2, 2, 50), "unpin 2; snapshot 2 [2] ");
+    // Its files are wanted no more; that the list begins with it stays true.
+    s.abort(2, "");
+    s.event(copied(3, 1), "ingest 3");
+    s.event(ingested(3, 3, 10), "unpin 3; snapshot 3 [2] 3");
+    s.complete(3, "delete 1 2 3");
+}
+
+/// S6: sets that were frozen before go into no store.
+#[test]
+fn the_set_after_a_spill_has_all_cells_and_the_next_may_be_linked() {
+    let mut s = Script(FreezeQueue::new(ALWAYS_REBASE, Residence::Memory));
+    s.event(barrier(1, 1), "");
+    s.event(Event::Spill, "");
+    assert_eq!(s.0.scope(Cause::HighWater), Scope::All);
+    s.event(Event::Freeze { cause: Cause::HighWater, scope: Scope::All, cells: 5 }, "");
+    assert_eq!(s.0.scope(Cause::Barrier(id(2))), Scope::Changes);
+    s.event(barrier(2, 1), "finish 1");
+    s.event(copied(1, 1), "ingest 1");
+    s.event(ingested(1, 1, 10), "unpin 1; snapshot 1 [] 1");
+    s.event(copied(2, 5), "ingest 2");
+    s.event(ingested(2, 2, 50), "unpin 2");
+    s.event(copied(3, 1), "ingest 3");
+    s.event(ingested(3, 3, 10), "unpin 3; link 3");
+    s.event(linked(3, &[4]), "snapshot 2 [4] ; delete 2 3");
+}
+
+#[test]
+#[should_panic(expected = "S6")]
+fn s6_a_store_begins_with_all_cells() {
+    let mut s = Script(FreezeQueue::new(NO_REBASE, Residence::Memory));
+    s.event(Event::Spill, "");
+    s.event(barrier(1, 1), "");
+}
+
 #[test]
 #[should_panic(expected = "S3")]
 fn s3_a_file_id_is_not_used_again() {
-    let mut s = Script(FreezeQueue::new(NO_REBASE));
+    let mut s = Script(FreezeQueue::new(NO_REBASE, Residence::Store));
     s.event(barrier(1, 1), "");
     s.event(copied(1, 1), "ingest 1");
     s.event(ingested(1, 1, 10), "unpin 1; snapshot 1 [] 1");
@@ -286,7 +349,7 @@ fn s3_a_file_id_is_not_used_again() {
 #[test]
 #[should_panic(expected = "S5")]
 fn s5_more_cells_than_were_frozen() {
-    let mut s = Script(FreezeQueue::new(NO_REBASE));
+    let mut s = Script(FreezeQueue::new(NO_REBASE, Residence::Store));
     s.event(barrier(1, 1), "");
     s.event(copied(1, 2), "");
 }
@@ -294,7 +357,7 @@ fn s5_more_cells_than_were_frozen() {
 #[test]
 #[should_panic(expected = "S5")]
 fn s5_an_ingest_out_of_order() {
-    let mut s = Script(FreezeQueue::new(NO_REBASE));
+    let mut s = Script(FreezeQueue::new(NO_REBASE, Residence::Store));
     s.event(barrier(1, 0), "ingest 1");
     s.event(barrier(2, 0), "");
     s.event(ingested(2, 1, 10), "");
@@ -303,13 +366,13 @@ fn s5_an_ingest_out_of_order() {
 #[test]
 #[should_panic(expected = "C2")]
 fn c2_complete_without_a_snapshot() {
-    Script(FreezeQueue::new(NO_REBASE)).complete(1, "");
+    Script(FreezeQueue::new(NO_REBASE, Residence::Store)).complete(1, "");
 }
 
 #[test]
 #[should_panic(expected = "A4")]
 fn a4_barriers_rise() {
-    let mut s = Script(FreezeQueue::new(NO_REBASE));
+    let mut s = Script(FreezeQueue::new(NO_REBASE, Residence::Store));
     s.event(barrier(2, 0), "ingest 1");
     s.event(barrier(1, 0), "");
 }
@@ -330,7 +393,8 @@ impl Seeded {
 
 /// A run of this seed, up to what is wrong first, if anything.
 fn run(seed: u64, policy: FreezePolicy, fault: Fault, mutation: Mutation) -> Backend {
-    let mut backend = Backend::new(FreezeQueue::new(policy).with_mutation(mutation), fault);
+    let residence = if seed.is_multiple_of(2) { Residence::Memory } else { Residence::Store };
+    let mut backend = Backend::new(FreezeQueue::new(policy, residence).with_mutation(mutation), residence, fault);
     let mut random = Seeded(seed.wrapping_mul(2).wrapping_add(1));
     for _ in 0..200 {
         let steps = backend.steps(4);
@@ -377,6 +441,16 @@ fn mutant_evict_before_ingest_is_caught() {
     assert!(is_caught(Fault::EvictBeforeIngest, Mutation::default()).is_some());
 }
 
+#[test]
+fn mutant_evict_before_there_is_a_store_is_caught() {
+    assert!(is_caught(Fault::EvictBeforeSpill, Mutation::default()).is_some());
+}
+
+#[test]
+fn mutant_no_copies_for_sets_of_all_cells_is_caught() {
+    assert!(is_caught(Fault::ForgetSetsOfAll, Mutation::default()).is_some());
+}
+
 /// The set is gone when its next cell is copied.
 #[test]
 #[should_panic(expected = "S5")]
@@ -387,7 +461,7 @@ fn mutant_cancel_the_freeze_is_caught_by_an_assertion() {
 /// (h) Two frozen sets need one cell: each gets its own value.
 #[test]
 fn two_sets_that_need_one_cell_both_get_a_copy() {
-    let mut backend = Backend::new(FreezeQueue::new(NO_REBASE), Fault::None);
+    let mut backend = Backend::new(FreezeQueue::new(NO_REBASE, Residence::Store), Residence::Store, Fault::None);
     for step in [Step::Write(0), Step::Barrier, Step::Write(0), Step::Barrier, Step::Write(0)] {
         backend.step(step);
     }

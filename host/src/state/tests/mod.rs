@@ -1,6 +1,6 @@
-//! Both backends against one suite, a seeded oracle, and what only the RocksDB backend promises about its files.
+//! Backends of every kind and size against one suite, a seeded oracle, and what they promise about their files.
 
 mod conformance;
 mod random;
 mod rig;
-mod rocks_files;
+mod snapshot_files;

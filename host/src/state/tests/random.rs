@@ -248,16 +248,21 @@ fn seeds() -> Vec<u64> {
 }
 
 #[test]
-fn rocksdb_agrees_with_a_map() {
+fn cells_agree_with_a_map() {
     seeds().into_iter().for_each(|seed| run(Flavor::Rocks, seed));
 }
 
 #[test]
-fn rocksdb_with_no_room_agrees_with_a_map() {
+fn cells_over_a_store_agree_with_a_map() {
+    seeds().into_iter().for_each(|seed| run(Flavor::Small, seed));
+}
+
+#[test]
+fn cells_over_a_store_with_no_room_agree_with_a_map() {
     seeds().into_iter().for_each(|seed| run(Flavor::Tight, seed));
 }
 
 #[test]
-fn memory_agrees_with_a_map() {
+fn cells_that_begin_new_bases_all_the_time_agree_with_a_map() {
     seeds().into_iter().for_each(|seed| run(Flavor::Memory, seed));
 }

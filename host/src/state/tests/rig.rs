@@ -1,7 +1,7 @@
 //! What the tests share: backends by flavor, keys from byte strings, a storage that checks what is uploaded.
 
 use crate::state::{
-    BackendKind, CheckpointedBackend, LocalSnapshot, RestoredState, RocksBackend, SnapshotFile, files, open_backend,
+    BackendKind, CellBackend, CheckpointedBackend, LocalSnapshot, RestoredState, SnapshotFile, files, open_backend,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,14 +16,21 @@ use weir_protocol::ids::Generation;
 /// Which backend, and how tight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavor {
-    /// With a budget that is never reached.
+    /// With a budget that is never reached: there is no store.
     Rocks,
+    /// With a budget that a few hundred keys reach: from then on there is a store.
+    Small,
     /// Evicts, freezes by itself and begins new bases all the time.
     Tight,
+    /// Without a bound, and so without a store; begins new bases all the time.
     Memory,
 }
 
-pub const FLAVORS: [Flavor; 3] = [Flavor::Rocks, Flavor::Tight, Flavor::Memory];
+pub const FLAVORS: [Flavor; 4] = [Flavor::Rocks, Flavor::Small, Flavor::Tight, Flavor::Memory];
+
+/// Lets few things wait, and begins a new base after a few deltas.
+const TIGHT: FreezePolicy =
+    FreezePolicy { copying_max: 1, waiting_max: 2, rebase_percent: 100, rebase_bytes_min: 20_000, deltas_max: 6 };
 
 /// Everything in one: (state, key) to value.
 pub type Model = BTreeMap<(StateId, Vec<u8>), Vec<u8>>;
@@ -57,12 +64,10 @@ impl Rig {
         let (folder, prefix) = (self.working_folder(), format!("{}-stats-0", self.generation));
         match self.flavor {
             Flavor::Rocks => open_backend(BackendKind::Rocks, folder, prefix, 256 << 20, restore),
-            Flavor::Memory => open_backend(BackendKind::Memory, folder, prefix, 0, restore),
-            Flavor::Tight => {
-                let policy =
-                    FreezePolicy { copying_max: 1, waiting_max: 2, rebase_percent: 100, rebase_bytes_min: 20_000, deltas_max: 6 };
-                let restore = restore.unwrap_or_default();
-                let backend = RocksBackend::open_with(folder, prefix, 40 << 10, restore, policy)?;
+            Flavor::Small => open_backend(BackendKind::Rocks, folder, prefix, 40 << 10, restore),
+            Flavor::Tight | Flavor::Memory => {
+                let budget = if self.flavor == Flavor::Tight { 40 << 10 } else { usize::MAX };
+                let backend = CellBackend::open_with(folder, prefix, budget, restore.unwrap_or_default(), TIGHT)?;
                 Ok(Box::new(backend))
             }
         }

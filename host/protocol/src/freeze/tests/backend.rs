@@ -1,15 +1,16 @@
 //! A state backend in miniature, driven by the freeze queue: cells, frozen sets, a store, files, and what a restore would give.
 //!
 //! The rules of the cells, which the queue itself doesn't know:
-//! - A cell names the set that needs its value: the one in whose interval it was last written, until it is copied. Not "the set
-//!   before the open one": several may be frozen.
-//! - Before it is overwritten its value is copied for that set. So each of two sets that need one cell gets its own copy.
-//! - It may be evicted once the last set that it was written in is ingested: from there on the store has its value.
-//! - A deleted cell stays, and is written as a delete.
+//! - A set of changes needs the cells that were last written in its interval, until they are copied; a set of all cells needs all
+//!   that have a value. Not "the set before the open one": several may be frozen.
+//! - Before a cell is overwritten its value is copied for each set that needs it.
+//! - It may be evicted once the store has its value: when the last set that it was written in is ingested, and the set that made
+//!   the store is. A deleted one may be when its last set is written, store or not.
+//! - A deleted cell stays until then, and is written as a delete (not into a set of all cells).
 //!
 //! The oracle is the map of live values, cloned at each barrier. This file is used by the tests here and by the exhaustive model.
 
-use super::freeze::{Cause, Effect, Event, FileId, FreezeQueue, LocalFile, SetId, SnapshotEntry, SnapshotList};
+use super::freeze::{Cause, Effect, Event, FileId, FreezeQueue, LocalFile, Residence, Scope, SetId, SnapshotEntry, SnapshotList};
 use super::{CheckpointId, Generation};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,6 +29,10 @@ pub enum Fault {
     CopyForTheSetBefore,
     /// Cells may be evicted when they are copied, not when they are ingested.
     EvictBeforeIngest,
+    /// Cells may be evicted before there is a store.
+    EvictBeforeSpill,
+    /// Before a cell is overwritten it is copied only for the set that it was last written in.
+    ForgetSetsOfAll,
 }
 
 /// What can happen.
@@ -37,6 +42,7 @@ pub enum Step {
     Delete(u8),
     Barrier,
     HighWater,
+    Spill,
     /// The sweep copies one cell of the oldest set.
     Sweep,
     /// The store writer does what it was told.
@@ -49,8 +55,6 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Cell {
     value: Value,
-    /// The set that needs this value.
-    needed_by: Option<SetId>,
     /// The last set that it was written in.
     written_in: SetId,
 }
@@ -66,10 +70,14 @@ enum File {
 pub struct Backend {
     pub queue: FreezeQueue,
     fault: Fault,
+    residence: Residence,
+    /// The set that made or makes the store.
+    spill_set: SetId,
     cells: BTreeMap<u8, Cell>,
     /// Cells of each frozen set that are not copied yet.
     uncopied: BTreeMap<SetId, BTreeSet<u8>>,
     copies: BTreeMap<SetId, Delta>,
+    scopes: BTreeMap<SetId, Scope>,
     ingested: SetId,
     store: Map,
     /// What the store writer was told to do.
@@ -91,13 +99,16 @@ pub struct Backend {
 }
 
 impl Backend {
-    pub fn new(queue: FreezeQueue, fault: Fault) -> Self {
+    pub fn new(queue: FreezeQueue, residence: Residence, fault: Fault) -> Self {
         Backend {
             queue,
             fault,
+            residence,
+            spill_set: SetId(0),
             cells: BTreeMap::new(),
             uncopied: BTreeMap::new(),
             copies: BTreeMap::new(),
+            scopes: BTreeMap::new(),
             ingested: SetId(0),
             store: Map::new(),
             told: None,
@@ -125,6 +136,7 @@ impl Backend {
         }
         if !self.queue.must_wait() {
             steps.extend([Step::Barrier, Step::HighWater]);
+            steps.extend((self.residence == Residence::Memory).then_some(Step::Spill));
         }
         steps.extend(self.queue.copying().map(|_| Step::Sweep));
         steps.extend(self.told.as_ref().map(|_| Step::StoreWriter));
@@ -152,6 +164,12 @@ impl Backend {
                 self.freeze(Cause::Barrier(checkpoint));
             }
             Step::HighWater => self.freeze(Cause::HighWater),
+            Step::Spill => {
+                self.residence = Residence::Store;
+                self.spill_set = self.queue.next_set();
+                self.tell(Event::Spill);
+                self.freeze(Cause::HighWater);
+            }
             Step::Sweep => {
                 let set = self.queue.copying().expect("a set is copying");
                 self.copy_one(set);
@@ -183,7 +201,7 @@ impl Backend {
     fn put(&mut self, key: u8, value: Value) {
         self.copy_before_overwrite(key);
         let open = self.queue.next_set();
-        self.cells.insert(key, Cell { value, needed_by: Some(open), written_in: open });
+        self.cells.insert(key, Cell { value, written_in: open });
         match value {
             Some(value) => self.live.insert(key, value),
             None => self.live.remove(&key),
@@ -191,22 +209,29 @@ impl Backend {
     }
 
     fn copy_before_overwrite(&mut self, key: u8) {
-        let open = self.queue.next_set();
-        let Some(needed_by) = self.cells.get(&key).and_then(|cell| cell.needed_by) else { return };
-        if needed_by != open {
-            let set = if self.fault == Fault::CopyForTheSetBefore { SetId(open.0 - 1) } else { needed_by };
-            self.copy(key, set);
+        let needs = |(set, left): (&SetId, &BTreeSet<u8>)| left.contains(&key).then_some(*set);
+        let needed_by: Vec<SetId> = self.uncopied.iter().filter_map(needs).collect();
+        for set in needed_by {
+            match self.fault {
+                Fault::CopyForTheSetBefore => self.copy(key, SetId(self.queue.next_set().0 - 1)),
+                Fault::ForgetSetsOfAll if set != self.cells[&key].written_in => {}
+                _ => self.copy(key, set),
+            }
         }
     }
 
     fn freeze(&mut self, cause: Cause) {
-        let set = self.queue.next_set();
-        let dirty: BTreeSet<u8> =
-            self.cells.iter().filter(|(_, cell)| cell.needed_by == Some(set)).map(|(key, _)| *key).collect();
-        let cells = dirty.len() as u64;
-        self.uncopied.insert(set, dirty);
+        let (set, scope) = (self.queue.next_set(), self.queue.scope(cause));
+        let is_in = |cell: &Cell| match scope {
+            Scope::Changes => cell.written_in == set,
+            Scope::All => cell.value.is_some(),
+        };
+        let cells: BTreeSet<u8> = self.cells.iter().filter(|(_, cell)| is_in(cell)).map(|(key, _)| *key).collect();
+        let count = cells.len() as u64;
+        self.uncopied.insert(set, cells);
         self.copies.insert(set, Delta::new());
-        self.tell(Event::Freeze { cause, cells });
+        self.scopes.insert(set, scope);
+        self.tell(Event::Freeze { cause, scope, cells: count });
     }
 
     fn copy_one(&mut self, set: SetId) {
@@ -215,10 +240,9 @@ impl Backend {
     }
 
     fn copy(&mut self, key: u8, set: SetId) {
-        let cell = self.cells.get_mut(&key).expect("a cell that a set needs is not evicted");
-        cell.needed_by = None;
+        let value = self.cells.get(&key).expect("a cell that a set needs is not evicted").value;
         if self.uncopied.get_mut(&set).is_some_and(|left| left.remove(&key)) {
-            self.copies.get_mut(&set).expect("frozen").insert(key, cell.value);
+            self.copies.get_mut(&set).expect("frozen").insert(key, value);
             self.tell(Event::Copied { set, cells: 1 });
         } else {
             self.check(false, "a cell was copied for a set that did not need it");
@@ -226,8 +250,11 @@ impl Backend {
     }
 
     fn may_evict(&self, key: u8) -> bool {
-        let ingested = |cell: &Cell| cell.written_in <= self.ingested || self.fault == Fault::EvictBeforeIngest;
-        self.cells.get(&key).is_some_and(|cell| cell.needed_by.is_none() && ingested(cell))
+        let Some(cell) = self.cells.get(&key) else { return false };
+        let needed = self.uncopied.values().any(|left| left.contains(&key));
+        let ingested = cell.written_in <= self.ingested || self.fault == Fault::EvictBeforeIngest;
+        let has_store = self.residence == Residence::Store && self.spill_set <= self.ingested;
+        !needed && ingested && (has_store || cell.value.is_none() || self.fault == Fault::EvictBeforeSpill)
     }
 
     fn tell(&mut self, event: Event) {
@@ -264,12 +291,15 @@ impl Backend {
         match self.told.take().expect("the store writer was told something") {
             Effect::Ingest { set } => {
                 self.uncopied.remove(&set);
-                let delta = self.copies.remove(&set).expect("frozen");
-                self.ingest(&delta);
+                let (delta, scope) = (self.copies.remove(&set).expect("frozen"), self.scopes.remove(&set).expect("frozen"));
+                if self.residence == Residence::Store && set >= self.spill_set {
+                    self.ingest(&delta);
+                }
+                self.check(scope == Scope::Changes || delta.values().all(Option::is_some), "a base has a delete");
                 let file = (!delta.is_empty()).then(|| self.new_file(File::Delta(delta)));
-                self.tell(Event::Ingested { set, delta: file });
+                self.tell(Event::Ingested { set, file });
             }
-            Effect::Link { set, .. } => {
+            Effect::Link { set } => {
                 if self.fault == Fault::LinkAfterLaterIngest {
                     let next = SetId(set.0 + 1);
                     let copied = self.uncopied.get(&next).is_some_and(BTreeSet::is_empty);

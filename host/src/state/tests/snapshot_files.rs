@@ -1,8 +1,8 @@
-//! What the RocksDB backend promises about its files, its memory and its failures.
+//! What backends promise about their files, their memory and their failures.
 
 use super::rig::*;
-use crate::state::{CheckpointedBackend, LocalSnapshot, files};
-use std::collections::BTreeMap;
+use crate::state::{CheckpointedBackend, LocalSnapshot, SnapshotFile, files};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 fn write_range(backend: &mut dyn CheckpointedBackend, keys: std::ops::Range<u32>, value: u64) {
@@ -50,13 +50,15 @@ fn writing_what_is_there_already_is_no_change() {
 
 #[test]
 fn a_restored_state_that_fits_is_read_in_and_the_store_is_not_asked_again() {
-    let mut rig = Rig::new(Flavor::Rocks);
+    let mut rig = Rig::new(Flavor::Small);
     let mut backend = rig.open(None);
     write_range(backend.as_mut(), 0..10_000, 1);
     let key = |i: u32| i.to_be_bytes();
     write(backend.as_mut(), 0, &[(&key(7), None)]);
     let restored = rig.checkpoint(backend.as_mut());
     drop(backend);
+    assert!(restored.deltas.iter().any(|file| file.name.ends_with(".sst")), "there is a store: {restored:?}");
+    rig.flavor = Flavor::Rocks;
     let mut backend = rig.open(Some(restored));
     // Written before it is read in: these stay.
     write(backend.as_mut(), 0, &[(&key(5), Some(b"newer")), (&key(6), None)]);
@@ -71,7 +73,7 @@ fn a_restored_state_that_fits_is_read_in_and_the_store_is_not_asked_again() {
 
 #[test]
 fn kept_files_never_change_whatever_the_store_does() {
-    let mut rig = Rig::new(Flavor::Rocks);
+    let mut rig = Rig::new(Flavor::Small);
     let mut backend = rig.open(None);
     let mut kept: BTreeMap<PathBuf, String> = BTreeMap::new();
     let mut last = None;
@@ -79,14 +81,14 @@ fn kept_files_never_change_whatever_the_store_does() {
     for round in 0..20 {
         write_range(backend.as_mut(), 0..20_000, round);
         let snapshot = rig.snapshot(backend.as_mut());
-        for file in &snapshot.deltas {
+        for file in snapshot.base.iter().chain(&snapshot.deltas) {
             check(file, &file.local);
             kept.insert(file.local.clone(), file.checksum.clone());
         }
         last = Some(snapshot);
     }
     drop(backend);
-    assert_eq!(kept.len(), 20);
+    assert!(kept.len() >= 20);
     for (path, checksum) in &kept {
         assert_eq!(&files::measure(path).expect("it is kept").1, checksum, "{}", path.display());
     }
@@ -181,37 +183,118 @@ fn memory_stays_in_its_bound_and_evicted_cells_come_back() {
 
 #[test]
 fn the_high_water_mark_freezes_without_a_checkpoint() {
-    let mut rig = Rig::new(Flavor::Tight);
+    let mut rig = Rig::new(Flavor::Small);
     let mut backend = rig.open(None);
+    write_range(backend.as_mut(), 0..2000, 1);
+    let before = rig.snapshot(backend.as_mut());
     // Half of 40 KiB is 320 cells of 64 bytes.
-    write_range(backend.as_mut(), 0..310, 1);
+    write_range(backend.as_mut(), 0..310, 2);
     sweep_all(backend.as_mut());
-    write_range(backend.as_mut(), 310..330, 1);
-    write_range(backend.as_mut(), 330..335, 1);
+    write_range(backend.as_mut(), 310..330, 2);
+    write_range(backend.as_mut(), 330..335, 2);
     sweep_all(backend.as_mut());
-    write_range(backend.as_mut(), 0..10, 2);
+    write_range(backend.as_mut(), 0..10, 3);
     let snapshot = rig.snapshot(backend.as_mut());
-    assert_eq!(snapshot.deltas.len(), 2, "what was frozen at the mark, and what was written since");
+    let new = snapshot.deltas.len() - before.deltas.len();
+    assert_eq!(new, 2, "what was frozen at the mark, and what was written since");
     let restored = rig.complete(backend.as_mut(), &snapshot);
     let (ours, theirs) = (dump(backend.as_mut(), &[0]), dump(rig.open(Some(restored)).as_mut(), &[0]));
-    assert_eq!(ours.len(), 335);
+    assert_eq!(ours.len(), 2000);
     assert!(ours == theirs);
 }
 
+/// Files of a snapshot, told by their ends.
+fn kinds(files: &[SnapshotFile]) -> Vec<&str> {
+    files.iter().map(|file| if file.name.ends_with(".sst") { "sst" } else { files::what_of(&file.name).unwrap_or("") }).collect()
+}
+
 #[test]
-fn the_files_of_another_backend_are_refused() {
-    let mut rig = Rig::new(Flavor::Memory);
+fn state_that_outgrows_memory_moves_into_a_store_between_two_checkpoints() {
+    let mut rig = Rig::new(Flavor::Small);
     let mut backend = rig.open(None);
-    write(backend.as_mut(), 0, &[(b"k", Some(b"v"))]);
-    let of_memory = rig.checkpoint(backend.as_mut());
-    let mut other = Rig::new(Flavor::Rocks);
-    let Err(e) = other.try_open(Some(of_memory)) else { panic!("RocksDB opened a memory snapshot") };
-    assert!(e.to_string().contains("state.mem"), "{e}");
-    let mut backend = other.open(None);
-    write(backend.as_mut(), 0, &[(b"k", Some(b"v"))]);
-    let of_rocks = other.checkpoint(backend.as_mut());
-    let Err(e) = rig.try_open(Some(of_rocks)) else { panic!("the memory backend read a table file") };
-    assert!(e.to_string().contains(".sst"), "{e}");
+    write_range(backend.as_mut(), 0..200, 1);
+    write(backend.as_mut(), 0, &[(&7u32.to_be_bytes(), None)]);
+    let small = rig.snapshot(backend.as_mut());
+    assert_eq!((kinds(&small.base), kinds(&small.deltas)), (vec![], vec!["delta.rows"]));
+    // Frozen before the store is made, and part of it nevertheless.
+    write_range(backend.as_mut(), 100..250, 2);
+    let between = freeze(backend.as_mut(), rig.next_checkpoint());
+    write_range(backend.as_mut(), 250..1000, 3);
+    write(backend.as_mut(), 0, &[(&8u32.to_be_bytes(), None)]);
+    let between = finish(backend.as_mut(), &between);
+    assert_eq!(kinds(&between.deltas), ["delta.rows"; 2]);
+    let large = rig.snapshot(backend.as_mut());
+    assert_eq!(kinds(&large.base), ["base.rows"]);
+    assert!(kinds(&large.deltas).iter().all(|kind| *kind == "sst"), "{:?}", kinds(&large.deltas));
+    let in_between = rig.storage.upload(&between);
+    let restored = rig.complete(backend.as_mut(), &large);
+    let now = dump(backend.as_mut(), &[0]);
+    assert_eq!(now.len(), 998);
+    assert!(dump(Rig::new(Flavor::Small).open(Some(restored.clone())).as_mut(), &[0]) == now);
+    // With room for it the same files go back into memory.
+    for flavor in [Flavor::Rocks, Flavor::Memory] {
+        assert!(dump(Rig::new(flavor).open(Some(restored.clone())).as_mut(), &[0]) == now, "{flavor:?}");
+        assert_eq!(dump(Rig::new(flavor).open(Some(in_between.clone())).as_mut(), &[0]).len(), 249, "{flavor:?}");
+    }
+    // Rows that have no room any more become a store at once.
+    drop(backend);
+    let mut large = Rig::new(Flavor::Memory);
+    let mut backend = large.open(None);
+    write_range(backend.as_mut(), 0..5000, 1);
+    large.checkpoint(backend.as_mut());
+    write_range(backend.as_mut(), 1000..2000, 2);
+    write(backend.as_mut(), 0, &[(&9u32.to_be_bytes(), None)]);
+    let restored = large.checkpoint(backend.as_mut());
+    assert!(dump(Rig::new(Flavor::Small).open(Some(restored)).as_mut(), &[0]) == dump(backend.as_mut(), &[0]));
+}
+
+#[test]
+fn without_a_store_a_new_base_is_all_cells_and_bounds_the_list() {
+    let mut rig = Rig::new(Flavor::Rocks);
+    let mut backend = rig.open(None);
+    let mut bases = BTreeSet::new();
+    for round in 0..300u32 {
+        write_range(backend.as_mut(), round % 10 * 100..round % 10 * 100 + 200, u64::from(round));
+        write(backend.as_mut(), 0, &[(&(round % 1000).to_be_bytes(), None)]);
+        let done = freeze(backend.as_mut(), rig.next_checkpoint());
+        let at_barrier = dump(backend.as_mut(), &[0]);
+        // Written while it is copied.
+        write_range(backend.as_mut(), 900..1000, u64::from(round) + 1);
+        write(backend.as_mut(), 0, &[(&(round + 1).to_be_bytes(), None), (&(5000 + round).to_be_bytes(), Some(b"new"))]);
+        let snapshot = finish(backend.as_mut(), &done);
+        let restored = rig.complete(backend.as_mut(), &snapshot);
+        assert!(snapshot.deltas.len() <= 129 && snapshot.base.len() <= 1, "{} deltas", snapshot.deltas.len());
+        bases.extend(snapshot.base.iter().map(|file| file.name.clone()));
+        if !snapshot.base.is_empty() && snapshot.deltas.len() < 3 {
+            assert!(dump(Rig::new(Flavor::Rocks).open(Some(restored)).as_mut(), &[0]) == at_barrier, "round {round}");
+        }
+    }
+    assert_eq!(bases.len(), 2, "after 128 deltas each");
+}
+
+#[test]
+fn damaged_rows_are_an_error_by_name() {
+    let mut rig = Rig::new(Flavor::Rocks);
+    let mut backend = rig.open(None);
+    write_range(backend.as_mut(), 0..5000, 1);
+    let long = vec![b'x'; 5000];
+    write(backend.as_mut(), 0, &[(b"long", Some(&long)), (b"gone", Some(b"1"))]);
+    write(backend.as_mut(), 0, &[(b"gone", None)]);
+    let restored = rig.checkpoint(backend.as_mut());
+    let file = &restored.deltas[0];
+    let content = std::fs::read(&file.local).expect("it is stored");
+    let mut refused = 0;
+    for at in (0..content.len()).step_by(97).chain(content.len() - 20..content.len()).chain(0..40) {
+        let mut damaged = content.clone();
+        damaged[at] ^= 0x55;
+        std::fs::write(&file.local, damaged).expect("it is damaged");
+        // What is inside a key or a value nobody can tell here: the checksum was compared when the file was fetched.
+        if let Err(e) = rig.try_open(Some(restored.clone())) {
+            assert!(e.to_string().contains(&*file.local.to_string_lossy()) && e.to_string().contains("corrupt"), "{e}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 40, "{refused}");
 }
 
 #[test]
@@ -221,16 +304,16 @@ fn a_full_disk_fails_the_snapshot_and_the_backend_by_name() {
     write_range(backend.as_mut(), 0..1000, 1);
     rig.checkpoint(backend.as_mut());
     // The next delta file leads to a device that is always full.
-    let path = rig.working_folder().join("deltas").join("2.sst");
+    let path = rig.working_folder().join("sets").join("2.rows");
     std::os::unix::fs::symlink(Path::new("/dev/full"), &path).expect("the link is made");
     write_range(backend.as_mut(), 0..50_000, 2);
     let done = freeze(backend.as_mut(), rig.next_checkpoint());
     while backend.sweep().is_ok_and(|more| more) {}
     let error = done.recv().expect("the callback is called").expect_err("the disk is full").to_string();
-    assert!(error.contains("2.sst") && error.contains("No space left"), "{error}");
+    assert!(error.contains("2.rows") && error.contains("No space left"), "{error}");
     assert_eq!(error.matches("free some space").count(), 1, "{error}");
     let later = backend.sweep().expect_err("the backend has failed").to_string();
-    assert!(later.contains("2.sst") && later.matches("free some space").count() == 1, "{later}");
+    assert!(later.contains("2.rows") && later.matches("free some space").count() == 1, "{later}");
     let refused = backend.freeze(rig.next_checkpoint(), Box::new(|result| assert!(result.is_err())));
     assert!(refused.is_err());
 }
