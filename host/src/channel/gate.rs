@@ -20,6 +20,11 @@ const ELEMENT_BYTES: usize = 64;
 /// again, and each of them costs less of two context switches.
 const WAKE_BYTES: usize = CHANNEL_BYTES / 2;
 
+/// How long a reader that has found nothing waits before it asks to be woken. Where batches come one after the other, it
+/// finds several of them then, for one wake-up instead of one for each; nothing waits longer than this for a reader that has
+/// nothing else to do.
+const DOZE: Duration = Duration::from_micros(300);
+
 /// How long a blocked writer waits before it looks for background work again.
 const BLOCKED_SLICE: Duration = Duration::from_millis(5);
 
@@ -47,8 +52,19 @@ struct Queue {
     elements: VecDeque<StreamElement>,
     bytes: usize,
     blocked: bool,
-    /// Its writer waits for room: a wake-up costs a system call, so it is only made when needed.
+    /// Its writer waits for room: a wake-up costs a system call, so it is only made when needed, and once.
     writer_sleeps: bool,
+}
+
+/// What the reader does, for those who might wake it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    /// Something else; or it was woken and has not looked yet.
+    Awake,
+    /// Waits for a moment, and looks then.
+    Dozes,
+    /// Waits until it is woken.
+    Sleeps,
 }
 
 struct State<C> {
@@ -57,14 +73,14 @@ struct State<C> {
     turn: usize,
     controls: VecDeque<C>,
     cancelled: bool,
-    /// As `writer_sleeps` of a queue.
-    reader_sleeps: bool,
+    reader: Reader,
 }
 
 struct Shared<C> {
     state: Mutex<State<C>>,
     readable: Condvar,
-    writable: Condvar,
+    /// One for each channel.
+    writable: Vec<Condvar>,
 }
 
 impl<C> Shared<C> {
@@ -101,9 +117,9 @@ pub fn input_gate<C>(channels: usize) -> (InputGate<C>, Vec<ChannelWriter<C>>, G
     let queues =
         (0..channels).map(|_| Queue { elements: VecDeque::new(), bytes: 0, blocked: false, writer_sleeps: false }).collect();
     let shared = Arc::new(Shared {
-        state: Mutex::new(State { queues, turn: 0, controls: VecDeque::new(), cancelled: false, reader_sleeps: false }),
+        state: Mutex::new(State { queues, turn: 0, controls: VecDeque::new(), cancelled: false, reader: Reader::Awake }),
         readable: Condvar::new(),
-        writable: Condvar::new(),
+        writable: (0..channels).map(|_| Condvar::new()).collect(),
     });
     let writers = (0..channels).map(|channel| ChannelWriter { shared: Arc::clone(&shared), channel }).collect();
     (InputGate { shared: Arc::clone(&shared) }, writers, GateControl { shared })
@@ -141,7 +157,7 @@ impl<C> InputGate<C> {
     /// The next control message or element; waits at most `timeout` for one.
     pub fn receive(&self, timeout: Duration) -> Result<Received<C>, Cancelled> {
         let mut state = self.shared.lock();
-        let mut waited = false;
+        let mut left = timeout;
         loop {
             if state.cancelled {
                 return Err(Cancelled);
@@ -150,21 +166,27 @@ impl<C> InputGate<C> {
                 return Ok(Received::Control(control));
             }
             if let Some((channel, element)) = state.next_element() {
-                let queue = &state.queues[channel];
+                let queue = &mut state.queues[channel];
                 if queue.writer_sleeps && queue.bytes <= WAKE_BYTES {
-                    self.shared.writable.notify_all();
+                    queue.writer_sleeps = false;
+                    // After the lock, which it would only wait for.
+                    drop(state);
+                    self.shared.writable[channel].notify_one();
                 }
                 return Ok(Received::Element { channel, element });
             }
-            if waited || timeout.is_zero() {
+            if left.is_zero() {
                 return Ok(Received::Timeout);
             }
-            state.reader_sleeps = true;
-            let (guard, result) =
-                self.shared.readable.wait_timeout(state, timeout).unwrap_or_else(|poisoned| poisoned.into_inner());
+            let dozes = left == timeout && timeout > DOZE;
+            let (how, wait) = if dozes { (Reader::Dozes, DOZE) } else { (Reader::Sleeps, left) };
+            state.reader = how;
+            let (guard, result) = self.shared.readable.wait_timeout(state, wait).unwrap_or_else(|poisoned| poisoned.into_inner());
             state = guard;
-            state.reader_sleeps = false;
-            waited = result.timed_out();
+            state.reader = Reader::Awake;
+            if result.timed_out() {
+                left -= wait;
+            }
         }
     }
 
@@ -201,6 +223,7 @@ impl<C> ChannelWriter<C> {
         mut background: impl FnMut() -> Result<bool, E>,
     ) -> Result<bool, E> {
         let weight = weight(&element);
+        let is_batch = matches!(element, StreamElement::Batch(_));
         let mut waited = false;
         let mut state = self.shared.lock();
         loop {
@@ -211,7 +234,17 @@ impl<C> ChannelWriter<C> {
             if queue.bytes < CHANNEL_BYTES {
                 queue.bytes += weight;
                 queue.elements.push_back(element);
-                if state.reader_sleeps {
+                let half = queue.bytes > WAKE_BYTES;
+                let wakes = match state.reader {
+                    Reader::Awake => false,
+                    // Others are waited for by the whole job; and there must be room for more until it looks.
+                    Reader::Dozes => !is_batch || half,
+                    Reader::Sleeps => true,
+                };
+                if wakes {
+                    state.reader = Reader::Awake;
+                    // After the lock, which it would only wait for.
+                    drop(state);
                     self.shared.readable.notify_one();
                 }
                 return Ok(waited);
@@ -222,8 +255,8 @@ impl<C> ChannelWriter<C> {
             state = self.shared.lock();
             if !more && !state.cancelled && state.queues[self.channel].bytes >= CHANNEL_BYTES {
                 state.queues[self.channel].writer_sleeps = true;
-                let (guard, _) =
-                    self.shared.writable.wait_timeout(state, BLOCKED_SLICE).unwrap_or_else(|poisoned| poisoned.into_inner());
+                let writable = &self.shared.writable[self.channel];
+                let (guard, _) = writable.wait_timeout(state, BLOCKED_SLICE).unwrap_or_else(|poisoned| poisoned.into_inner());
                 state = guard;
                 state.queues[self.channel].writer_sleeps = false;
             }
@@ -242,7 +275,7 @@ impl<C> GateControl<C> {
     pub fn cancel(&self) {
         self.shared.lock().cancelled = true;
         self.shared.readable.notify_all();
-        self.shared.writable.notify_all();
+        self.shared.writable.iter().for_each(Condvar::notify_all);
     }
 
     /// Bytes that wait in all channels.

@@ -89,6 +89,43 @@ fn control_overtakes_elements() {
     assert!(matches!(gate.receive(Duration::ZERO), Ok(Received::Timeout)));
 }
 
+#[test]
+fn a_reader_that_waits_gets_what_comes_at_any_moment() {
+    let (gate, writers, control) = input_gate::<u8>(1);
+    let reader = std::thread::spawn(move || {
+        let mut got = Vec::new();
+        loop {
+            match gate.receive(LONG) {
+                Ok(Received::Element { element: StreamElement::Batch(batch), .. }) => got.push(batch.records.time(0)),
+                Ok(Received::Element { element: StreamElement::EndOfInput, .. }) => return got,
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+    let begun = std::time::Instant::now();
+    for i in 0..50 {
+        let mut records = RecordBatch::new();
+        records.push(b"k", b"v", i);
+        writers[0].send(StreamElement::Batch(Batch { records, provenance: Provenance::default() }), idle).unwrap();
+        // At its first moment of waiting, later in it, and after it.
+        std::thread::park_timeout(Duration::from_micros(40 * i as u64));
+    }
+    writers[0].send(StreamElement::EndOfInput, idle).unwrap();
+    assert_eq!(reader.join().unwrap(), (0..50).collect::<Vec<_>>());
+    assert!(begun.elapsed() < LONG, "nothing waited for the end of the reader's patience");
+    control.cancel();
+}
+
+#[test]
+fn a_reader_without_input_gives_up_in_time() {
+    let (gate, _writers, _control) = input_gate::<()>(1);
+    for wait in [Duration::from_micros(50), Duration::from_millis(20)] {
+        let begun = std::time::Instant::now();
+        assert!(matches!(gate.receive(wait), Ok(Received::Timeout)));
+        assert!(begun.elapsed() >= wait);
+    }
+}
+
 /// Sends one batch of keys through an output gate with `readers` readers and returns what each got.
 fn spread(partition: Partition, readers: usize, batches: &[&[&str]]) -> Vec<Vec<String>> {
     let gates: Vec<_> = (0..readers).map(|_| input_gate::<()>(1)).collect();
