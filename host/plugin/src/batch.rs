@@ -3,20 +3,34 @@
 //! Invariants of a `RecordBatch` (checked where foreign bytes come in, by [`RecordBatch::from_parts`]):
 //! `index` has `2 * count + 1` ascending offsets, the last one is `data.len()`, and `times` has `count` entries.
 
+mod split;
+
 use std::fmt;
 
 /// A batch of records (key, value, event time), in columns.
 ///
 /// `index` and `times` are packed little-endian bytes, not integers, since that is what crosses the plugin boundary with
 /// one copy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct RecordBatch {
     count: u32,
     data: Vec<u8>,
     index: Vec<u8>,
     times: Vec<u8>,
     aux: Vec<u8>,
+    /// Hashes of the first keys; see [`RecordBatch::key_hashes`].
+    hashes: Vec<u64>,
 }
+
+impl PartialEq for RecordBatch {
+    /// Whether the columns are the same; hashes follow from the keys.
+    fn eq(&self, other: &Self) -> bool {
+        (self.count, &self.data, &self.index, &self.times, &self.aux)
+            == (other.count, &other.data, &other.index, &other.times, &other.aux)
+    }
+}
+
+impl Eq for RecordBatch {}
 
 /// Why foreign bytes are not a batch or a column. The text is meant for the plugin's author.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,14 +105,15 @@ fn check_aux(aux: &[u8]) -> Result<(), Malformed> {
 impl RecordBatch {
     /// An empty batch.
     pub fn new() -> Self {
-        RecordBatch { count: 0, data: Vec::new(), index: vec![0; 4], times: Vec::new(), aux: Vec::new() }
+        RecordBatch { count: 0, data: Vec::new(), index: vec![0; 4], times: Vec::new(), aux: Vec::new(), hashes: Vec::new() }
     }
 
     /// An empty batch with room for `records` records of `bytes` bytes in all.
     pub fn with_capacity(records: usize, bytes: usize) -> Self {
         let mut index = Vec::with_capacity(records * 8 + 4);
         index.extend_from_slice(&[0; 4]);
-        RecordBatch { count: 0, data: Vec::with_capacity(bytes), index, times: Vec::with_capacity(records * 8), aux: Vec::new() }
+        let (data, times) = (Vec::with_capacity(bytes), Vec::with_capacity(records * 8));
+        RecordBatch { count: 0, data, index, times, aux: Vec::new(), hashes: Vec::new() }
     }
 
     /// Takes foreign columns over, after checking the invariants.
@@ -113,7 +128,7 @@ impl RecordBatch {
         if times.len() != n * 8 {
             return Err(Malformed(format!("batch: times has {} bytes, {} were expected", times.len(), n * 8)));
         }
-        Ok(RecordBatch { count, data, index, times, aux })
+        Ok(RecordBatch { count, data, index, times, aux, hashes: Vec::new() })
     }
 
     /// Appends one record. `time`: event time, ms since the Unix epoch.
@@ -155,7 +170,14 @@ impl RecordBatch {
     /// Bytes that the batch weighs in a channel.
     #[inline]
     pub fn size_bytes(&self) -> usize {
-        self.data.len() + self.index.len() + self.times.len() + self.aux.len()
+        self.data.len() + self.index.len() + self.times.len() + self.aux.len() + self.hashes.len() * 8
+    }
+
+    /// [`key_hash`](crate::state::key_hash) of every key, if this batch was split by them. A record is only ever appended, so
+    /// that hashes are those of the first keys, and as many as there are records are those of all.
+    #[inline]
+    pub fn key_hashes(&self) -> Option<&[u64]> {
+        (self.hashes.len() == self.len()).then_some(&self.hashes)
     }
 
     /// Where key `i` lies in [`data`](Self::data), as (start, end).
@@ -223,6 +245,7 @@ impl RecordBatch {
         self.index.truncate(4);
         self.times.clear();
         self.aux.clear();
+        self.hashes.clear();
     }
 
     /// Appends record `i` of another batch.

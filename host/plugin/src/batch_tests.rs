@@ -1,6 +1,7 @@
 //! Batches and columns: foreign bytes are checked, records are what was pushed.
 
 use super::*;
+use crate::state::{key_group, key_hash, subtask_of_group};
 
 /// A small generator (xorshift64*).
 fn random(state: &mut u64) -> u64 {
@@ -113,4 +114,45 @@ fn cutting_and_joining_give_the_batch_back() {
         let parts = RecordBatch::from_parts(batch.len() as u32, data.into(), index.into(), times.into(), aux.into());
         assert_eq!(parts, Ok(batch));
     }
+}
+
+#[test]
+fn a_split_gives_each_subtask_its_records_in_order_with_the_hashes_of_their_keys() {
+    let mut seed = 5;
+    for round in 0..200 {
+        let mut batch = RecordBatch::new();
+        for i in 0..random(&mut seed) % 300 {
+            let key = (random(&mut seed) % 40).to_string();
+            batch.push(key.as_bytes(), &vec![i as u8; random(&mut seed) as usize % 200], random(&mut seed) as i64);
+        }
+        let parallelism = 1 + round % 9;
+        let owner = |i| subtask_of_group(key_group(key_hash(batch.key(i))), parallelism);
+        let parts = batch.split_by_key(parallelism);
+        assert_eq!(parts.len(), parallelism as usize);
+        for (subtask, part) in (0..).zip(&parts) {
+            assert_eq!(*part, batch.filter(|i| owner(i) == subtask), "subtask {subtask} of {parallelism}");
+            let hashes: Vec<u64> = (0..part.len()).map(|i| key_hash(part.key(i))).collect();
+            assert_eq!(part.key_hashes(), Some(&hashes[..]));
+        }
+    }
+}
+
+#[test]
+fn hashes_are_never_those_of_other_keys() {
+    let mut batch = RecordBatch::new();
+    batch.push(b"a", b"1", 0);
+    assert_eq!(batch.key_hashes(), None, "nobody has computed them");
+    let mut part = batch.split_by_key(1).remove(0);
+    assert_eq!(part.key_hashes(), Some(&[key_hash(b"a")][..]));
+    for derived in [part.filter(|_| true), part.slice(0, 1)] {
+        assert!(derived.key_hashes().is_none_or(|hashes| *hashes == [key_hash(b"a")]));
+    }
+    let mut joined = part.clone();
+    joined.append(&batch);
+    assert_eq!(joined.key_hashes(), None, "a record came without one");
+    part.push(b"b", b"2", 0);
+    assert_eq!(part.key_hashes(), None, "a record came without one");
+    part.clear();
+    part.push(b"b", b"2", 0);
+    assert_eq!(part.key_hashes(), None, "the records are others");
 }

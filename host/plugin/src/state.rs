@@ -132,6 +132,15 @@ impl KeyGrouping {
 
     /// Groups `batch`, forgetting what was grouped before.
     pub fn group(&mut self, batch: &RecordBatch) {
+        match batch.key_hashes() {
+            Some(hashes) => self.group_by(batch, |i, _| hashes[i]),
+            None => self.group_by(batch, |_, key| key_hash(key)),
+        }
+    }
+
+    /// `hash`: [`key_hash`] of record `i`, whose key is given with it.
+    #[inline(always)]
+    fn group_by(&mut self, batch: &RecordBatch, hash: impl Fn(usize, &[u8]) -> u64) {
         let n = batch.len();
         self.spans.clear();
         self.hashes.clear();
@@ -149,7 +158,7 @@ impl KeyGrouping {
         for i in 0..n {
             let span = batch.key_span(i);
             let key = &batch.data()[span.0 as usize..span.1 as usize];
-            let hash = key_hash(key);
+            let hash = hash(i, key);
             let mut at = hash as usize & mask;
             let distinct = loop {
                 let Some(distinct) = self.slots[at].checked_sub(self.first) else {

@@ -3,8 +3,6 @@
 use super::element::{Batch, StreamElement};
 use super::gate::{Cancelled, ChannelWriter};
 use crate::graph::Partition;
-use weir_plugin::batch::RecordBatch;
-use weir_plugin::state::{key_group, key_hash, subtask_of_group};
 
 /// The writing side of one edge, in one upstream subtask.
 pub struct OutputGate<C> {
@@ -48,7 +46,8 @@ impl<C> OutputGate<C> {
             Partition::Key => {
                 let mut waited = false;
                 let provenance = batch.provenance.derived();
-                for (reader, records) in self.split_by_key(&batch.records).into_iter().enumerate() {
+                let parts = batch.records.split_by_key(self.writers.len() as u32);
+                for (reader, records) in parts.into_iter().enumerate() {
                     if !records.is_empty() {
                         let part = Batch { records, provenance: provenance.clone() };
                         waited |= self.writers[reader].send(StreamElement::Batch(part), &mut background)?;
@@ -71,17 +70,5 @@ impl<C> OutputGate<C> {
             waited |= writer.send(element.clone(), &mut background)?;
         }
         Ok(last.send(element, background)? | waited)
-    }
-
-    fn split_by_key(&self, records: &RecordBatch) -> Vec<RecordBatch> {
-        let readers = self.writers.len();
-        let share = records.len() / readers + 16;
-        let bytes = records.data().len() / readers + 256;
-        let mut parts: Vec<RecordBatch> = (0..readers).map(|_| RecordBatch::with_capacity(share, bytes)).collect();
-        for i in 0..records.len() {
-            let reader = subtask_of_group(key_group(key_hash(records.key(i))), readers as u32);
-            parts[reader as usize].push_from(records, i);
-        }
-        parts
     }
 }
