@@ -1,7 +1,7 @@
 //! Whether a checkpoint can be restored into the job as it is now, and what of it goes where.
 //!
-//! Rules (until rescale and migration exist): a stateful operator keeps its parallelism, backend, state names, kinds and
-//! schema versions; a rebuilt plugin with the same states is taken; an added operator starts empty; a stateful operator may
+//! Rules (until rescale and migration exist): a stateful operator keeps its parallelism, state names, kinds and schema versions;
+//! its backend may change, since all of them read the same files; a rebuilt plugin with the same states is taken; an added operator starts empty; a stateful operator may
 //! not be removed; one whose end calls are made gets no input that it has not seen the end of. Sources and sinks may change
 //! their parallelism.
 
@@ -113,10 +113,7 @@ fn check_operator(parts: &JobParts, operator: usize, stored: &OperatorManifest, 
     }
     let backend = backend_of(parts.graph.state.backend).name();
     if stored.backend != backend {
-        faults.push(format!(
-            "operator {name} kept its state in backend {}, the job file now says {backend}: set [state].backend back, or start over with --fresh",
-            stored.backend
-        ));
+        notices.push(format!("operator {name} kept its state in backend {}: {backend} takes it over", stored.backend));
     }
 }
 

@@ -25,9 +25,9 @@ const SWEEP_CELLS: usize = 2048;
 const EVICT_STEPS: usize = 16 * PASS_KEYS;
 
 /// A new base when the deltas are twice as large as the base: a restore reads at most three times the state, and bases add
-/// at most half to what deltas upload. Below 64 MiB only the number of files counts.
+/// at most half to what deltas upload. Below 8 MiB only the number of files counts.
 const POLICY: FreezePolicy =
-    FreezePolicy { copying_max: 2, waiting_max: 4, rebase_percent: 200, rebase_bytes_min: 64 << 20, deltas_max: 128 };
+    FreezePolicy { copying_max: 2, waiting_max: 4, rebase_percent: 200, rebase_bytes_min: 8 << 20, deltas_max: 128 };
 
 /// See the module.
 pub struct CellBackend {

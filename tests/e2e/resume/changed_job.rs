@@ -78,10 +78,12 @@ fn a_sink_alone_may_change_its_parallelism() {
 }
 
 #[test]
-fn another_backend_is_refused() {
-    let case = crashed(FlightsOptions::default(), "committed:2");
+fn another_backend_takes_the_state_over() {
+    let case = crashed(many_files(), "committed:2");
     case.edit(&[("backend = \"rocksdb\"", "backend = \"memory\"")]);
-    refused_then_exact(&case, &["rocksdb", "memory"]);
+    crash(&case, &[], "committed:2");
+    case.edit(&[]);
+    end_exactly(&case);
 }
 
 #[test]

@@ -68,6 +68,11 @@ impl Files {
         self.known.insert(file.id, Known { bytes: file.bytes, stored_by: None, local: true });
     }
 
+    /// True if no file is listed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.base.is_empty() && self.deltas.is_empty()
+    }
+
     /// Bytes of the base, bytes of the deltas, number of the deltas.
     pub(super) fn weights(&self) -> (u64, u64, usize) {
         let bytes = |files: &[FileId]| files.iter().map(|file| self.known[file].bytes).sum();

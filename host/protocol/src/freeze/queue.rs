@@ -110,7 +110,7 @@ impl FreezeQueue {
     pub fn scope(&self, cause: Cause) -> Scope {
         match (self.home, cause) {
             (Home::Spilling, Cause::Barrier(_) | Cause::HighWater) => Scope::All,
-            (Home::Memory, Cause::Barrier(_)) if self.outweighed() && !self.sets.iter().any(FrozenSet::is_all) => Scope::All,
+            (Home::Memory, Cause::Barrier(_)) if self.needs_base() => Scope::All,
             (Home::Memory | Home::Store, Cause::Barrier(_) | Cause::HighWater) => Scope::Changes,
         }
     }
@@ -188,6 +188,12 @@ impl FreezeQueue {
         } else {
             self.finish_first(effects);
         }
+    }
+
+    /// Whether a set of all cells is to begin a base, and none is on its way.
+    fn needs_base(&self) -> bool {
+        let is_first = self.newest_set == SetId(0) && self.files.is_empty();
+        (is_first || self.outweighed()) && !self.sets.iter().any(FrozenSet::is_all)
     }
 
     /// Whether the deltas outweigh the base.

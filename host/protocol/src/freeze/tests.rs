@@ -289,22 +289,27 @@ fn a_restored_backend_counts_on_what_the_manifest_holds() {
 #[test]
 fn without_a_store_a_base_is_a_set_of_all_cells() {
     let mut s = Script(FreezeQueue::new(ALWAYS_REBASE, Residence::Memory));
-    assert_eq!(s.0.scope(Cause::Barrier(id(1))), Scope::Changes, "there are no deltas yet");
-    s.event(barrier(1, 1), "");
-    s.event(copied(1, 1), "ingest 1");
-    s.event(ingested(1, 1, 10), "unpin 1; snapshot 1 [] 1");
     assert_eq!(s.0.scope(Cause::HighWater), Scope::Changes, "only a checkpoint begins a base");
-    assert_eq!(s.0.scope(Cause::Barrier(id(2))), Scope::All);
-    s.event(barrier_of_all(2, 5), "");
-    assert_eq!(s.0.scope(Cause::Barrier(id(3))), Scope::Changes, "one base at a time");
-    s.event(barrier(3, 1), "");
-    s.event(copied(2, 5), "ingest 2");
-    s.event(ingested(2, 2, 50), "unpin 2; snapshot 2 [2] ");
+    assert_eq!(s.0.scope(Cause::Barrier(id(1))), Scope::All, "the first one does");
+    s.event(barrier_of_all(1, 3), "");
+    assert_eq!(s.0.scope(Cause::Barrier(id(2))), Scope::Changes);
+    s.event(copied(1, 3), "ingest 1");
+    s.event(ingested(1, 1, 30), "unpin 1; snapshot 1 [1] ");
+    assert_eq!(s.0.scope(Cause::Barrier(id(2))), Scope::Changes, "there are no deltas");
+    s.event(barrier(2, 1), "");
+    s.event(copied(2, 1), "ingest 2");
+    s.event(ingested(2, 2, 10), "unpin 2; snapshot 2 [1] 2");
+    assert_eq!(s.0.scope(Cause::Barrier(id(3))), Scope::All);
+    s.event(barrier_of_all(3, 5), "");
+    assert_eq!(s.0.scope(Cause::Barrier(id(4))), Scope::Changes, "one base at a time");
+    s.event(barrier(4, 1), "");
+    s.event(copied(3, 5), "ingest 3");
+    s.event(ingested(3, 3, 50), "unpin 3; snapshot 3 [3] ");
     // Its files are wanted no more; that the list begins with it stays true.
-    s.abort(2, "");
-    s.event(copied(3, 1), "ingest 3");
-    s.event(ingested(3, 3, 10), "unpin 3; snapshot 3 [2] 3");
-    s.complete(3, "delete 1 2 3");
+    s.abort(3, "");
+    s.event(copied(4, 1), "ingest 4");
+    s.event(ingested(4, 4, 10), "unpin 4; snapshot 4 [3] 4");
+    s.complete(4, "delete 1 2 3 4");
 }
 
 /// S6: sets that were frozen before go into no store.

@@ -113,16 +113,17 @@ fn stored_files_are_listed_under_their_names_and_removed_here() {
     let aborted = rig.snapshot(backend.as_mut());
     write_range(backend.as_mut(), 0..100, 2);
     let second = rig.snapshot(backend.as_mut());
-    assert_eq!((aborted.deltas.len(), second.deltas.len()), (1, 2), "S2: the delta of an aborted checkpoint stays in the list");
-    assert!(aborted.deltas.iter().chain(&second.deltas).all(|file| !file.stored && file.local.exists()));
+    assert_eq!((names(&aborted).len(), names(&second).len()), (1, 2), "S2: what an aborted checkpoint wrote stays in the list");
+    let files = |snapshot: &LocalSnapshot| [&snapshot.base[..], &snapshot.deltas].concat();
+    assert!(files(&aborted).iter().chain(&files(&second)).all(|file| !file.stored && file.local.exists()));
     rig.complete(backend.as_mut(), &second);
     write_range(backend.as_mut(), 0..100, 3);
     let third = rig.snapshot(backend.as_mut());
-    let stored: Vec<bool> = third.deltas.iter().map(|file| file.stored).collect();
+    let stored: Vec<bool> = files(&third).iter().map(|file| file.stored).collect();
     assert_eq!(stored, [true, true, false]);
     assert_eq!(names(&third)[..2], names(&second)[..]);
     // The thread that removes files has done so before it linked the third snapshot.
-    let local: Vec<bool> = third.deltas.iter().map(|file| file.local.exists()).collect();
+    let local: Vec<bool> = files(&third).iter().map(|file| file.local.exists()).collect();
     assert_eq!(local, [false, false, true]);
     let restored = rig.complete(backend.as_mut(), &third);
     drop(backend);
@@ -131,7 +132,7 @@ fn stored_files_are_listed_under_their_names_and_removed_here() {
     let fourth = rig.snapshot(backend.as_mut());
     assert_eq!(names(&fourth)[..3], names(&third)[..], "restored files keep their names");
     assert!(
-        fourth.deltas[..3].iter().all(|file| file.stored && file.local.exists()),
+        files(&fourth)[..3].iter().all(|file| file.stored && file.local.exists()),
         "S1: a restored file is not ours to remove"
     );
     rig.complete(backend.as_mut(), &fourth);
@@ -215,14 +216,14 @@ fn state_that_outgrows_memory_moves_into_a_store_between_two_checkpoints() {
     write_range(backend.as_mut(), 0..200, 1);
     write(backend.as_mut(), 0, &[(&7u32.to_be_bytes(), None)]);
     let small = rig.snapshot(backend.as_mut());
-    assert_eq!((kinds(&small.base), kinds(&small.deltas)), (vec![], vec!["delta.rows"]));
+    assert_eq!((kinds(&small.base), kinds(&small.deltas)), (vec!["base.rows"], vec![]));
     // Frozen before the store is made, and part of it nevertheless.
     write_range(backend.as_mut(), 100..250, 2);
     let between = freeze(backend.as_mut(), rig.next_checkpoint());
     write_range(backend.as_mut(), 250..1000, 3);
     write(backend.as_mut(), 0, &[(&8u32.to_be_bytes(), None)]);
     let between = finish(backend.as_mut(), &between);
-    assert_eq!(kinds(&between.deltas), ["delta.rows"; 2]);
+    assert_eq!((kinds(&between.base), kinds(&between.deltas)), (vec!["base.rows"], vec!["delta.rows"]));
     let large = rig.snapshot(backend.as_mut());
     assert_eq!(kinds(&large.base), ["base.rows"]);
     assert!(kinds(&large.deltas).iter().all(|kind| *kind == "sst"), "{:?}", kinds(&large.deltas));
@@ -269,7 +270,7 @@ fn without_a_store_a_new_base_is_all_cells_and_bounds_the_list() {
             assert!(dump(Rig::new(Flavor::Rocks).open(Some(restored)).as_mut(), &[0]) == at_barrier, "round {round}");
         }
     }
-    assert_eq!(bases.len(), 2, "after 128 deltas each");
+    assert_eq!(bases.len(), 3, "the first one, and one after 128 deltas each");
 }
 
 #[test]
@@ -281,7 +282,7 @@ fn damaged_rows_are_an_error_by_name() {
     write(backend.as_mut(), 0, &[(b"long", Some(&long)), (b"gone", Some(b"1"))]);
     write(backend.as_mut(), 0, &[(b"gone", None)]);
     let restored = rig.checkpoint(backend.as_mut());
-    let file = &restored.deltas[0];
+    let file = &restored.base[0];
     let content = std::fs::read(&file.local).expect("it is stored");
     let mut refused = 0;
     for at in (0..content.len()).step_by(97).chain(content.len() - 20..content.len()).chain(0..40) {
