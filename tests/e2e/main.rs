@@ -9,3 +9,4 @@ mod kills;
 mod memory;
 mod profile;
 mod resume;
+mod spill;
