@@ -23,6 +23,8 @@ use weir_protocol::freeze::{Cause, FreezePolicy, FreezeQueue, Residence, SetId, 
 const SWEEP_CELLS: usize = 2048;
 /// Cells that the clock looks at before a call below the memory limit: about 0.1 ms.
 const EVICT_STEPS: usize = 16 * PASS_KEYS;
+/// Cells that are evicted together: few enough that no more than needed go, enough for their slots' latencies to overlap.
+const EVICT_TOGETHER: usize = 16;
 
 /// A new base when the deltas are twice as large as the base: a restore reads at most three times the state, and bases add
 /// at most half to what deltas upload. Below 8 MiB only the number of files counts.
@@ -397,23 +399,36 @@ impl CellBackend {
         let mut clean = self.cache.pool.live() - self.sets.pinned();
         // Two rounds: the first one may only take the second chances away.
         let mut steps = steps.min(self.cache.pool.id_bound() as usize * 2);
-        while clean > 0 && steps > 0 && self.memory() > bound {
-            steps -= 1;
-            self.hand = if self.hand + 1 < self.cache.pool.id_bound() { self.hand + 1 } else { 0 };
-            let cell = self.cache.pool.get_mut(self.hand);
-            let kept = match cell.kind {
-                Kind::Free => true,
-                Kind::Absent => false,
-                Kind::Present => !has_store,
-            };
-            if kept || !self.sets.is_clean(cell.written) {
-                continue;
+        let others = self.memory() - self.cache.bytes();
+        let mut victims = [0; EVICT_TOGETHER];
+        while clean > 0 && steps > 0 && self.cache.bytes() + others > bound {
+            let mut found = 0;
+            while found < clean.min(EVICT_TOGETHER) && steps > 0 {
+                let is_last = self.hand + 1 >= self.cache.pool.id_bound();
+                if is_last && found > 0 {
+                    // Or a cell might be found twice.
+                    break;
+                }
+                steps -= 1;
+                self.hand = if is_last { 0 } else { self.hand + 1 };
+                let cell = self.cache.pool.get_mut(self.hand);
+                let kept = match cell.kind {
+                    Kind::Free => true,
+                    Kind::Absent => false,
+                    Kind::Present => !has_store,
+                };
+                if kept || !self.sets.is_clean(cell.written) || std::mem::take(&mut cell.referenced) {
+                    continue;
+                }
+                if cell.kind != Kind::Absent {
+                    self.knows_all = false;
+                    self.reading_in = None;
+                }
+                victims[found] = self.hand;
+                found += 1;
             }
-            if std::mem::take(&mut cell.referenced) {
-                continue;
-            }
-            self.remove(self.hand);
-            clean -= 1;
+            self.cache.remove_all(&victims[..found]);
+            clean -= found;
         }
     }
 
@@ -445,14 +460,6 @@ impl CellBackend {
         self.knows_all = next.is_none();
         self.reading_in = next;
         Ok(())
-    }
-
-    fn remove(&mut self, id: u32) {
-        if self.cache.pool.get(id).kind != Kind::Absent {
-            self.knows_all = false;
-            self.reading_in = None;
-        }
-        self.cache.remove(id);
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) struct CellCache {
     pub(super) pool: CellPool,
     table: SlotTable,
-    /// Likely cells of a pass; kept for its memory.
+    /// Likely cells of a pass, or tags of one; kept for its memory.
     likely: Vec<u32>,
     /// Keys of the last pass without a cell, counted from its first key.
     misses: Vec<u32>,
@@ -90,8 +90,18 @@ impl CellCache {
 
     /// Takes a cell away.
     pub(super) fn remove(&mut self, id: u32) {
-        let hash = key_hash(self.pool.key(id));
-        self.table.remove(tag(hash, self.pool.get(id).state), id);
-        self.pool.remove(id);
+        self.remove_all(&[id]);
+    }
+
+    /// Takes cells away, each of which stands here once; their slots are asked for first.
+    pub(super) fn remove_all(&mut self, ids: &[u32]) {
+        let CellCache { pool, table, likely, .. } = self;
+        likely.clear();
+        likely.extend(ids.iter().map(|&id| tag(key_hash(pool.key(id)), pool.get(id).state)));
+        likely.iter().for_each(|&tag| table.prefetch(tag));
+        for (&id, &tag) in ids.iter().zip(&*likely) {
+            table.remove(tag, id);
+            pool.remove(id);
+        }
     }
 }

@@ -38,15 +38,12 @@ const LEVEL0_FILES: i32 = 8;
 const SORTED_BYTES: u64 = 16 << 20;
 /// Table files kept open by one store.
 const OPEN_FILES: i32 = 256;
-/// A look-up reads, unpacks and checks a block for one key in it. A smaller one would need an index entry for a few keys.
-const BLOCK_BYTES: usize = 1 << 10;
 
 fn options() -> Options {
     let mut table = BlockBasedOptions::default();
     // The cells above are the cache of what was read: a block would be kept for the sake of one key in it, and push out another.
     // Without this cache indexes and filters lie in memory as long as their file is open, and are never read twice.
     table.disable_cache();
-    table.set_block_size(BLOCK_BYTES);
     // Reads are of single keys, and most keys of a growing state are absent: a filter over whole keys.
     table.set_bloom_filter(10.0, false);
     table.set_whole_key_filtering(true);

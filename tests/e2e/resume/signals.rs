@@ -112,10 +112,15 @@ path = "out"
 fn stop_at_once(scratch: &Scratch) -> Ended {
     let mut running = Running::start(scratch.folder(), &["run", "job.toml", "--data", "data"], &[]);
     let threads = format!("/proc/{}/task", running.pid());
-    running.wait_until("the subtask runs", || {
+    running.wait_until("the plugin spins", || {
         let mut tasks = std::fs::read_dir(&threads).into_iter().flatten().flatten();
-        // A subtask's thread is named for its chain.
-        tasks.any(|task| std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with("lines")))
+        // A subtask's thread is named for its chain; until the first record it uses next to no CPU time.
+        tasks.any(|task| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            let (name, rest) = stat.rsplit_once(')').unwrap_or_default();
+            let user_ticks = rest.split_whitespace().nth(11).and_then(|ticks| ticks.parse().ok());
+            name.contains("(lines") && user_ticks.is_some_and(|ticks: u64| ticks >= 10)
+        })
     });
     running.signal(Signal::INT);
     assert!(running.wait_for(Duration::from_millis(300)).is_none(), "the plugin is stuck, so there is no final checkpoint");
