@@ -39,6 +39,7 @@ pub struct CellBackend {
     hand: u32,
     /// **B1** While true, every key with a value has a cell: a key without one is absent, and the store is not asked.
     knows_all: bool,
+    purge: Purge,
     /// **B2** The set that makes the store. Cells with a value are evicted only once it is ingested. None: there is no store.
     store_from: Option<u32>,
     /// The restored state is being read into the cells, from this store key on.
@@ -64,6 +65,20 @@ struct Budget {
     /// Never more than this and one batch: the subtask waits for the store writer.
     limit: usize,
 }
+
+/// Without a store: the way of the clock's hand over all cells to take away those without a value. Nothing else does: a key that
+/// is deleted, or asked for and absent, would have a cell for ever.
+struct Purge {
+    /// Cells to look at still. 0: no round is under way.
+    left: usize,
+    /// Cells above which the next round begins.
+    from: usize,
+    /// Cells above which one more is worth its while before a store is made.
+    again_from: usize,
+}
+
+/// Cells that are not worth a round (4 MiB).
+const PURGE_FROM: usize = 64 << 10;
 
 /// Where the cells of the last `prefetch` lie.
 #[derive(Default)]
@@ -140,6 +155,7 @@ impl CellBackend {
             sets: FrozenSets::new(),
             hand: 0,
             knows_all: store.is_none(),
+            purge: Purge { left: 0, from: PURGE_FROM, again_from: 0 },
             store_from: store.is_some().then_some(0),
             reading_in,
             budget,
@@ -285,7 +301,7 @@ impl CellBackend {
         let ingested = self.writer.ingested()?;
         self.sets.unpin(ingested);
         match self.store_from {
-            None => self.spill_if_large()?,
+            None => self.purge_or_spill()?,
             Some(_) if self.dirty_bytes() > self.budget.high_water => {
                 self.freeze_set(Cause::HighWater, None)?;
             }
@@ -306,15 +322,24 @@ impl CellBackend {
         Ok(())
     }
 
-    /// Makes a store if memory is about to hold all of the state no longer.
-    fn spill_if_large(&mut self) -> Result<(), StateError> {
+    /// Without a store: takes away cells without a value once cells have doubled, and before a store is made. Makes one if memory
+    /// is about to hold all of the state no longer.
+    fn purge_or_spill(&mut self) -> Result<(), StateError> {
         let is_large = |backend: &Self| backend.cache.bytes() + backend.sets.bytes() > backend.budget.spill;
-        if !is_large(self) {
-            return Ok(());
+        let live = self.cache.pool.live();
+        let begins = live > self.purge.from || (is_large(self) && live > self.purge.again_from);
+        if self.purge.left == 0 && begins {
+            // Two rounds: the first one may only take the second chances away.
+            self.purge.left = 2 * self.cache.pool.id_bound() as usize;
         }
-        // Keys that are only known to be absent may go first.
-        self.evict(EVICT_STEPS, self.budget.spill);
-        if is_large(self) {
+        if self.purge.left > 0 {
+            let steps = self.purge.left.min(EVICT_STEPS);
+            self.evict(steps, 0);
+            self.purge.left -= steps;
+            let live = self.cache.pool.live();
+            (self.purge.from, self.purge.again_from) = ((2 * live).max(PURGE_FROM), live + live / 8);
+        }
+        if is_large(self) && (self.purge.left == 0 || self.memory() > self.budget.cache) {
             self.writer.spill();
             let set = self.freeze_set(Cause::HighWater, None)?;
             self.store_from = Some(set);

@@ -250,6 +250,33 @@ fn state_that_outgrows_memory_moves_into_a_store_between_two_checkpoints() {
 }
 
 #[test]
+fn keys_that_are_gone_take_no_memory_and_make_no_store() {
+    // Keys of a round, and what all cells may take: 64 Ki and as many again, with index and lists, or three quarters of 40 KiB.
+    for (flavor, keys, bound) in
+        [(Flavor::Rocks, 1000, 20 << 20), (Flavor::Memory, 1000, 20 << 20), (Flavor::Small, 100, 50 << 10)]
+    {
+        let mut rig = Rig::new(flavor);
+        let mut backend = rig.open(None);
+        write(backend.as_mut(), 0, &[(b"stays", Some(b"here"))]);
+        for round in 0..500u32 {
+            let first = round * keys;
+            write_range(backend.as_mut(), first..first + keys, 1);
+            for key in first..first + keys {
+                write(backend.as_mut(), 0, &[(&key.to_be_bytes(), None)]);
+            }
+            assert_eq!(read(backend.as_mut(), 1, &round.to_be_bytes()), None);
+            if round % 10 == 0 || flavor == Flavor::Small {
+                let snapshot = rig.snapshot(backend.as_mut());
+                assert!(names(&snapshot).iter().all(|name| name.ends_with(".rows")), "{flavor:?}: {snapshot:?}");
+                rig.complete(backend.as_mut(), &snapshot);
+            }
+            assert!(backend.memory_bytes() < bound, "{flavor:?}, round {round}: {} bytes", backend.memory_bytes());
+        }
+        assert_eq!(read(backend.as_mut(), 0, b"stays").as_deref(), Some(&b"here"[..]));
+    }
+}
+
+#[test]
 fn without_a_store_a_new_base_is_all_cells_and_bounds_the_list() {
     let mut rig = Rig::new(Flavor::Rocks);
     let mut backend = rig.open(None);
