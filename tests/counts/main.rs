@@ -10,7 +10,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::process::Command;
 use weir_host::state::{LocalSnapshot, SnapshotFile};
-use work::{BATCH, Boundary, Keyed, ROW_BYTES, State, StateAlone, Work};
+use work::{BATCH, Boundary, Exchange, Keyed, ROW_BYTES, State, StateAlone, Work};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -63,6 +63,7 @@ fn allocations_of_a_batch() {
     within("allocations of a batch, boundary", allocations(Boundary::open()), 4.0);
     within("allocations of a batch, keyed count", allocations(Keyed::open(50_000)), 10.0);
     within("allocations of a batch, state alone", allocations(StateAlone::open(50_000)), 0.0);
+    within("allocations of a batch, exchange", allocations(Exchange::open(50_000)), 9.0);
 }
 
 #[test]
@@ -103,6 +104,7 @@ fn instructions_of_a_record() {
     within("instructions of a record, boundary", instructions("boundary"), 330.0);
     within("instructions of a record, keyed count", instructions("keyed"), 920.0);
     within("instructions of a record, state alone", instructions("state"), 515.0);
+    within("instructions of a record, exchange", instructions("exchange"), 240.0);
 }
 
 /// The counted process; by itself it has nothing to do.
@@ -114,6 +116,7 @@ fn counted() {
         "boundary" => Boundary::open().run(batches),
         "keyed" => Keyed::open(20_000).run(batches),
         "state" => StateAlone::open(20_000).run(batches),
+        "exchange" => Exchange::open(20_000).run(batches),
         other => panic!("there is no work called {other}"),
     }
 }

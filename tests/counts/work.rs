@@ -77,6 +77,31 @@ impl Work for Boundary {
     }
 }
 
+/// An exchange by key between two subtasks, and the grouping that follows it.
+pub struct Exchange {
+    grouping: KeyGrouping,
+    records: Records,
+}
+
+impl Exchange {
+    pub fn open(keys: u64) -> Self {
+        Exchange { grouping: KeyGrouping::new(), records: Records::new(keys) }
+    }
+}
+
+impl Work for Exchange {
+    fn run(&mut self, batches: u64) {
+        for _ in 0..batches {
+            let parts = self.records.next().split_by_key(2);
+            assert_eq!(parts.iter().map(RecordBatch::len).sum::<usize>(), BATCH);
+            for part in &parts {
+                self.grouping.group(part);
+                assert!(!self.grouping.keys(part).is_empty());
+            }
+        }
+    }
+}
+
 /// Counters by key, through Wasm.
 pub struct Keyed {
     instance: OperatorInstance,
