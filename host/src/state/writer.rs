@@ -6,17 +6,16 @@
 use super::copies::Copies;
 use super::lineup::{Folders, Lineup};
 use super::rocks::{self, RocksStore};
-use super::rows::{Block, RowFile};
+use super::rows::{Block, RowFile, WrittenRows};
 use super::{LocalSnapshot, SnapshotDone, files, state_error};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use weir_plugin::state::StateError;
 use weir_protocol::CheckpointId;
-use weir_protocol::freeze::{Cause, Effect, Event, FreezeQueue, LocalFile, Scope, SetId};
+use weir_protocol::freeze::{Cause, Effect, Event, FreezeQueue, LocalFile, Residence, Scope, SetId};
 
 /// The subtask's end.
 pub(super) struct StoreWriter {
@@ -54,10 +53,6 @@ struct Inner {
     copied: BTreeMap<SetId, Copies>,
     /// Copies that go into row files, as they come.
     blocks: VecDeque<(SetId, Block)>,
-    /// Of the sets that are not written.
-    scopes: BTreeMap<SetId, Scope>,
-    /// The set that makes the store, from when it is decided.
-    spill: Option<SetId>,
     done: BTreeMap<CheckpointId, SnapshotDone>,
     phase: Phase,
 }
@@ -86,8 +81,6 @@ impl StoreWriter {
             effects: VecDeque::new(),
             copied: BTreeMap::new(),
             blocks: VecDeque::new(),
-            scopes: BTreeMap::new(),
-            spill: None,
             done: BTreeMap::new(),
             phase: Phase::Running,
         };
@@ -145,9 +138,7 @@ impl StoreWriter {
 
     /// The next set, which has all cells, makes the store.
     pub(super) fn spill(&self) {
-        let mut inner = self.shared.lock();
-        inner.spill = Some(inner.queue.next_set());
-        self.shared.tell(&mut inner, Event::Spill);
+        self.shared.tell(&mut self.shared.lock(), Event::Spill);
     }
 
     /// True if no set may be frozen before one is ingested.
@@ -176,7 +167,6 @@ impl StoreWriter {
             inner.done.insert(checkpoint, done);
         }
         inner.frozen += 1;
-        inner.scopes.insert(set, scope);
         assert_eq!(set.0, inner.frozen, "S5: the queue and the cells count sets alike");
         Ok(self.shared.tell(&mut inner, Event::Freeze { cause, scope, cells: cells as u64 }))
     }
@@ -361,7 +351,7 @@ impl Writing {
     fn execute(&mut self, effect: Effect) -> Result<(), StateError> {
         let shared = &self.shared;
         match effect {
-            Effect::Ingest { set } => self.ingest(set),
+            Effect::Ingest { set, scope, residence } => self.ingest(set, scope, residence),
             Effect::Unpin { set } => {
                 shared.ingested.store(set.0, Ordering::Release);
                 // Taking the lock closes the gap between a waiter's look and its wait.
@@ -393,50 +383,42 @@ impl Writing {
         }
     }
 
-    /// A set is all copied: its file is finished, and ingested if there is a store. One that spills makes the store.
-    fn ingest(&mut self, set: SetId) -> Result<(), StateError> {
+    /// A set is all copied: its file is finished, and ingested if there is a store. All cells make the store.
+    fn ingest(&mut self, set: SetId, scope: Scope, residence: Residence) -> Result<(), StateError> {
+        let shared = &self.shared;
         // A set without cells had nothing to hand over.
-        let (rows, mut inner) = (self.files.remove(&set), self.shared.lock());
-        let (copies, scope, spills) = (inner.copied.remove(&set), inner.scopes.remove(&set), inner.spill == Some(set));
-        drop(inner);
-        let scope = scope.expect("the set was frozen");
+        let (rows, copies) = (self.files.remove(&set), shared.lock().copied.remove(&set));
+        let rows = rows.map(RowFile::finish).transpose()?;
+        if (scope, residence) == (Scope::All, Residence::Store) {
+            shared.make_store(rows.as_ref())?;
+        }
         let file = match (rows, copies) {
-            (Some(rows), _) => Some(self.shared.write_rows(rows, scope, spills)?),
-            (None, Some(copies)) => Some(self.shared.write_delta(set, &copies)?),
-            (None, None) => {
-                if spills {
-                    self.shared.make_store(None)?;
-                }
-                None
-            }
+            (Some(rows), _) => Some(shared.add_rows(rows, scope)),
+            (None, Some(copies)) => Some(shared.write_delta(set, &copies)?),
+            (None, None) => None,
         };
-        inner = self.shared.lock();
+        let mut inner = shared.lock();
         if scope == Scope::All {
             inner.lineup.rebased(file.as_slice());
         }
-        self.shared.tell(&mut inner, Event::Ingested { set, file });
+        shared.tell(&mut inner, Event::Ingested { set, file });
         Ok(())
     }
 }
 
 impl Shared {
-    /// Finishes a row file. `spills`: it holds the whole state, and becomes the store.
-    fn write_rows(&self, rows: RowFile, scope: Scope, spills: bool) -> Result<LocalFile, StateError> {
-        let written = rows.finish()?;
-        if spills {
-            self.make_store(Some(&written.path))?;
-        }
+    fn add_rows(&self, rows: WrittenRows, scope: Scope) -> LocalFile {
         let what = match scope {
             Scope::All => "base.rows",
             Scope::Changes => "delta.rows",
         };
-        Ok(self.lock().lineup.add(what.to_owned(), written.path, written.bytes, written.checksum))
+        self.lock().lineup.add(what.to_owned(), rows.path, rows.bytes, rows.checksum)
     }
 
-    fn make_store(&self, rows: Option<&Path>) -> Result<(), StateError> {
+    fn make_store(&self, rows: Option<&WrittenRows>) -> Result<(), StateError> {
         let store = RocksStore::open(self.folders.root(), &[])?;
         if let Some(rows) = rows {
-            store.ingest_rows(rows)?;
+            store.ingest_rows(&rows.path)?;
         }
         self.measure_store(&store)?;
         assert!(self.store.set(store).is_ok(), "S6: there is a store already");

@@ -140,10 +140,14 @@ pub enum Effect {
         set: SetId,
     },
     /// Write the copies as one file and, if there is a store, ingest it (never moving the file). The only thing that may change
-    /// the store. The set of a [`Event::Spill`] makes it.
+    /// the store.
     Ingest {
         /// Which.
         set: SetId,
+        /// What it has. If it has all cells and there is a store, it makes the store.
+        scope: Scope,
+        /// Whether there is a store from this set on.
+        residence: Residence,
     },
     /// Ingested: the set's copies may go and, if there is a store, its cells may be evicted.
     Unpin {

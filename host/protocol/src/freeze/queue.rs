@@ -13,18 +13,11 @@ struct FrozenSet {
     id: SetId,
     cause: Cause,
     scope: Scope,
-    /// Whether it is ingested: there is a store.
-    stored: bool,
+    residence: Residence,
     /// Cells not copied yet.
     left: u64,
     /// Whether its checkpoint was aborted.
     aborted: bool,
-}
-
-impl FrozenSet {
-    fn is_all(&self) -> bool {
-        self.scope == Scope::All
-    }
 }
 
 /// Where the state that is frozen next will be whole.
@@ -150,17 +143,20 @@ impl FreezeQueue {
             assert!(self.newest_barrier < Some(checkpoint), "A4: barrier {checkpoint} after {:?}", self.newest_barrier);
             self.newest_barrier = Some(checkpoint);
         }
-        match self.home {
-            Home::Memory => {}
+        let residence = match self.home {
+            Home::Memory => Residence::Memory,
             Home::Spilling => {
                 assert_eq!(scope, Scope::All, "S6: the first set of a store has all cells");
                 self.home = Home::Store;
+                Residence::Store
             }
-            Home::Store => assert_eq!(scope, Scope::Changes, "S6: the store holds the rest"),
-        }
+            Home::Store => {
+                assert_eq!(scope, Scope::Changes, "S6: the store holds the rest");
+                Residence::Store
+            }
+        };
         self.newest_set = self.next_set();
-        let stored = self.home == Home::Store;
-        self.sets.push_back(FrozenSet { id: self.newest_set, cause, scope, stored, left: cells, aborted: false });
+        self.sets.push_back(FrozenSet { id: self.newest_set, cause, scope, residence, left: cells, aborted: false });
         let copying: Vec<SetId> = self.sets.iter().filter(|set| set.left > 0).map(|set| set.id).collect();
         let excess = copying.len().saturating_sub(self.policy.copying_max);
         effects.extend(copying.into_iter().take(excess).map(|set| Effect::FinishCopy { set }));
@@ -176,7 +172,7 @@ impl FreezeQueue {
         assert_eq!(self.writer, Writer::Ingesting, "S5: nothing is being ingested");
         let first = self.sets.front().expect("S5: the set that is ingested waits");
         assert_eq!(first.id, set, "S5: sets are ingested in order");
-        let links = matches!(first.cause, Cause::Barrier(_)) && !first.aborted && first.stored;
+        let links = matches!(first.cause, Cause::Barrier(_)) && !first.aborted && first.residence == Residence::Store;
         match first.scope {
             Scope::Changes => file.into_iter().for_each(|file| self.files.push_delta(file)),
             Scope::All => self.files.replace_base(file.as_slice()),
@@ -193,7 +189,7 @@ impl FreezeQueue {
     /// Whether a set of all cells is to begin a base, and none is on its way.
     fn needs_base(&self) -> bool {
         let is_first = self.newest_set == SetId(0) && self.files.is_empty();
-        (is_first || self.outweighed()) && !self.sets.iter().any(FrozenSet::is_all)
+        (is_first || self.outweighed()) && !self.sets.iter().any(|set| set.scope == Scope::All)
     }
 
     /// Whether the deltas outweigh the base.
@@ -240,7 +236,7 @@ impl FreezeQueue {
             && first.left == 0
         {
             self.writer = Writer::Ingesting;
-            effects.push(Effect::Ingest { set: first.id });
+            effects.push(Effect::Ingest { set: first.id, scope: first.scope, residence: first.residence });
         }
     }
 }

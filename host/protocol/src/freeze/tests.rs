@@ -60,7 +60,7 @@ fn show_files(entries: &[SnapshotEntry], own: CheckpointId) -> String {
 fn show(effect: &Effect) -> String {
     match effect {
         Effect::FinishCopy { set } => format!("finish {}", set.0),
-        Effect::Ingest { set } => format!("ingest {}", set.0),
+        Effect::Ingest { set, .. } => format!("ingest {}", set.0),
         Effect::Unpin { set } => format!("unpin {}", set.0),
         Effect::Link { set } => format!("link {}", set.0),
         Effect::Snapshot { list } => {

@@ -77,7 +77,6 @@ pub struct Backend {
     /// Cells of each frozen set that are not copied yet.
     uncopied: BTreeMap<SetId, BTreeSet<u8>>,
     copies: BTreeMap<SetId, Delta>,
-    scopes: BTreeMap<SetId, Scope>,
     ingested: SetId,
     store: Map,
     /// What the store writer was told to do.
@@ -108,7 +107,6 @@ impl Backend {
             cells: BTreeMap::new(),
             uncopied: BTreeMap::new(),
             copies: BTreeMap::new(),
-            scopes: BTreeMap::new(),
             ingested: SetId(0),
             store: Map::new(),
             told: None,
@@ -230,7 +228,6 @@ impl Backend {
         let count = cells.len() as u64;
         self.uncopied.insert(set, cells);
         self.copies.insert(set, Delta::new());
-        self.scopes.insert(set, scope);
         self.tell(Event::Freeze { cause, scope, cells: count });
     }
 
@@ -289,10 +286,10 @@ impl Backend {
 
     fn store_writer(&mut self) {
         match self.told.take().expect("the store writer was told something") {
-            Effect::Ingest { set } => {
+            Effect::Ingest { set, scope, residence } => {
                 self.uncopied.remove(&set);
-                let (delta, scope) = (self.copies.remove(&set).expect("frozen"), self.scopes.remove(&set).expect("frozen"));
-                if self.residence == Residence::Store && set >= self.spill_set {
+                let delta = self.copies.remove(&set).expect("frozen");
+                if residence == Residence::Store {
                     self.ingest(&delta);
                 }
                 self.check(scope == Scope::Changes || delta.values().all(Option::is_some), "a base has a delete");
