@@ -50,6 +50,31 @@ impl Ended {
     }
 }
 
+/// What the kernel tells of a process or a thread.
+pub struct Stat {
+    /// Its name.
+    pub name: String,
+    /// One letter: `T` is stopped by a signal.
+    pub state: String,
+    /// Ticks of CPU time outside the kernel.
+    pub user_ticks: u64,
+}
+
+impl Stat {
+    /// Of `/proc/PID` or `/proc/PID/task/TID`. None: it is gone.
+    pub fn of(folder: &Path) -> Option<Self> {
+        let text = std::fs::read_to_string(folder.join("stat")).ok()?;
+        // The name stands in parentheses, and may hold some.
+        let (head, rest) = text.rsplit_once(')')?;
+        let mut fields = rest.split_whitespace();
+        Some(Stat {
+            name: head.split_once('(')?.1.to_owned(),
+            state: fields.next()?.to_owned(),
+            user_ticks: fields.nth(10)?.parse().ok()?,
+        })
+    }
+}
+
 /// A running `weir`. Killed when dropped.
 pub struct Running {
     child: Child,
@@ -103,17 +128,8 @@ impl Running {
 
     /// Waits until the process is stopped by a signal (SIGSTOP).
     pub fn wait_until_stopped(&mut self) {
-        let path = format!("/proc/{}/stat", self.pid());
-        while self.started.elapsed() < self.deadline {
-            let stat = std::fs::read_to_string(&path).unwrap_or_default();
-            // The state follows the name, which stands in parentheses.
-            if stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T')) {
-                return;
-            }
-            assert!(self.child.try_wait().expect("a child can be waited for").is_none(), "weir ended before it stopped");
-            std::thread::park_timeout(LOOK);
-        }
-        panic!("weir did not stop in {:?}", self.deadline);
+        let folder = format!("/proc/{}", self.pid());
+        self.wait_until("it is stopped", || Stat::of(Path::new(&folder)).is_some_and(|stat| stat.state == "T"));
     }
 
     /// Waits until something has happened while it runs.

@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use std::time::{Duration, Instant};
 use weir_tests::flights::{FlightsCase, FlightsOptions};
 use weir_tests::guest;
-use weir_tests::process::{Ended, Running};
+use weir_tests::process::{Ended, Running, Stat};
 use weir_tests::scratch::{Scratch, files_below};
 
 /// What a user waits for at most after Ctrl-C.
@@ -115,12 +115,7 @@ fn stop_at_once(scratch: &Scratch) -> Ended {
     running.wait_until("the plugin spins", || {
         let mut tasks = std::fs::read_dir(&threads).into_iter().flatten().flatten();
         // A subtask's thread is named for its chain; until the first record it uses next to no CPU time.
-        tasks.any(|task| {
-            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-            let (name, rest) = stat.rsplit_once(')').unwrap_or_default();
-            let user_ticks = rest.split_whitespace().nth(11).and_then(|ticks| ticks.parse().ok());
-            name.contains("(lines") && user_ticks.is_some_and(|ticks: u64| ticks >= 10)
-        })
+        tasks.any(|task| Stat::of(&task.path()).is_some_and(|stat| stat.name.starts_with("lines") && stat.user_ticks >= 10))
     });
     running.signal(Signal::INT);
     assert!(running.wait_for(Duration::from_millis(300)).is_none(), "the plugin is stuck, so there is no final checkpoint");
