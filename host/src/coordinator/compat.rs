@@ -1,9 +1,9 @@
 //! Whether a checkpoint can be restored into the job as it is now, and what of it goes where.
 //!
 //! Rules (until rescale and migration exist): a stateful operator keeps its parallelism, state names, kinds and schema versions;
-//! its backend may change, since all of them read the same files; a rebuilt plugin with the same states is taken; an added operator starts empty; a stateful operator may
-//! not be removed; one whose end calls are made gets no input that it has not seen the end of. Sources and sinks may change
-//! their parallelism.
+//! its backend may change, since all of them read the same files; a rebuilt plugin with the same states is taken; an added
+//! operator starts empty; a stateful operator may not be removed; one whose end calls are made gets no input that it has not
+//! seen the end of. Sources and sinks may change their parallelism.
 
 use super::deploy::JobParts;
 use super::ended_inputs;

@@ -9,7 +9,6 @@ use super::cell::{Cell, Kind};
 use super::copies::{key_prefix, split_key};
 use super::freeze::FrozenSets;
 use super::lineup::{BEFORE, Folders, Lineup};
-use super::rocks::RocksStore;
 use super::scan::ScanOverlay;
 use super::writer::StoreWriter;
 use super::{BackendKind, CheckpointedBackend, LookUps, RestoredState, SnapshotDone, files, restore};
@@ -71,10 +70,8 @@ struct Budget {
 struct Purge {
     /// Cells to look at still. 0: no round is under way.
     left: usize,
-    /// Cells above which the next round begins.
-    from: usize,
-    /// Cells above which one more is worth its while before a store is made.
-    again_from: usize,
+    /// Cells that the last round has left.
+    kept: usize,
 }
 
 /// Cells that are not worth a round (4 MiB).
@@ -155,7 +152,7 @@ impl CellBackend {
             sets: FrozenSets::new(),
             hand: 0,
             knows_all: store.is_none(),
-            purge: Purge { left: 0, from: PURGE_FROM, again_from: 0 },
+            purge: Purge { left: 0, kept: 0 },
             store_from: store.is_some().then_some(0),
             reading_in,
             budget,
@@ -234,14 +231,14 @@ impl CellBackend {
 
     /// Caches the absence of the missing keys, without asking the store (B1).
     fn add_absent(&mut self, state: StateId, keys: Keys<'_>, start: usize, ids: &mut [u32]) -> Result<(), StateError> {
-        let CellBackend { cache, scratch, writer, store_from, .. } = self;
+        let CellBackend { cache, scratch, writer, .. } = self;
         scratch.misses.clear();
         scratch.misses.extend_from_slice(cache.misses());
         for &at in &scratch.misses {
             let at = at as usize;
             let (key, hash) = (keys.key(start + at), keys.hashes[start + at]);
             if cfg!(test)
-                && let Some(store) = writer.store().filter(|_| store_from.is_some_and(|set| set <= self.sets.ingested()))
+                && let Some(store) = writer.store()
             {
                 let store_key = [&key_prefix(key_group(hash), state)[..], key].concat();
                 store.read(std::iter::once(&store_key[..]), |_, value| assert_eq!(value, None, "B1: the store knows more"))?;
@@ -326,8 +323,9 @@ impl CellBackend {
     /// is about to hold all of the state no longer.
     fn purge_or_spill(&mut self) -> Result<(), StateError> {
         let is_large = |backend: &Self| backend.cache.bytes() + backend.sets.bytes() > backend.budget.spill;
-        let live = self.cache.pool.live();
-        let begins = live > self.purge.from || (is_large(self) && live > self.purge.again_from);
+        let (live, kept) = (self.cache.pool.live(), self.purge.kept);
+        // Before a store is made one more is worth its while even for an eighth.
+        let begins = live > (2 * kept).max(PURGE_FROM) || (is_large(self) && live > kept + kept / 8);
         if self.purge.left == 0 && begins {
             // Two rounds: the first one may only take the second chances away.
             self.purge.left = 2 * self.cache.pool.id_bound() as usize;
@@ -336,8 +334,7 @@ impl CellBackend {
             let steps = self.purge.left.min(EVICT_STEPS);
             self.evict(steps, 0);
             self.purge.left -= steps;
-            let live = self.cache.pool.live();
-            (self.purge.from, self.purge.again_from) = ((2 * live).max(PURGE_FROM), live + live / 8);
+            self.purge.kept = self.cache.pool.live();
         }
         if is_large(self) && (self.purge.left == 0 || self.memory() > self.budget.cache) {
             self.writer.spill();
@@ -347,10 +344,9 @@ impl CellBackend {
         Ok(())
     }
 
-    /// The store, if it holds what the ingested sets hold.
-    fn store(&self) -> Option<&RocksStore> {
-        let is_made = self.store_from.is_some_and(|set| set <= self.sets.ingested());
-        self.writer.store().filter(|_| is_made)
+    /// Whether there is a store, which holds what the ingested sets hold.
+    fn has_store(&self) -> bool {
+        self.store_from.is_some_and(|set| set <= self.sets.ingested())
     }
 
     fn memory(&self) -> usize {
@@ -420,7 +416,7 @@ impl CellBackend {
     /// Evicts clean cells until memory is within the bound, all are pinned, or so many were looked at: a clock with a second
     /// chance. Those with a value only if the store has it (B2).
     fn evict(&mut self, steps: usize, bound: usize) {
-        let has_store = self.store().is_some();
+        let has_store = self.has_store();
         let mut clean = self.cache.pool.live() - self.sets.pinned();
         // Two rounds: the first one may only take the second chances away.
         let mut steps = steps.min(self.cache.pool.id_bound() as usize * 2);
@@ -551,14 +547,11 @@ impl KeyedStateBackend for CellBackend {
         let ingested = self.writer.ingested()?;
         self.sets.unpin(ingested);
         if !self.overlay.covers(states, after) {
-            let (pool, sets) = (&self.cache.pool, &self.sets);
-            let has_store = self.store().is_some();
-            self.overlay = ScanOverlay::of(pool, states, |cell| !has_store || !sets.is_clean(cell.written));
+            let (sets, has_store) = (&self.sets, self.has_store());
+            self.overlay = ScanOverlay::of(&self.cache.pool, states, |cell| !has_store || !sets.is_clean(cell.written));
         }
-        let mut overlay = std::mem::take(&mut self.overlay);
-        let page = overlay.page(self.store(), states, after, limit);
-        self.overlay = overlay;
-        let page = page?;
+        // One that is made meanwhile holds nothing that the overlay does not know.
+        let page = self.overlay.page(self.writer.store(), states, after, limit)?;
         if page.len() < limit {
             self.overlay = ScanOverlay::default();
         }

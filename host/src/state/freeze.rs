@@ -96,7 +96,7 @@ impl FrozenSets {
 
     /// Bytes of lists and copies.
     pub(super) fn bytes(&self) -> usize {
-        let lists = self.dirty.len() + self.copying.iter().map(CopyingSet::list_len).sum::<usize>();
+        let lists = self.dirty.len() + self.copying.iter().map(|set| set.members.list_len()).sum::<usize>();
         lists * size_of::<u32>() + self.copying.iter().map(|set| set.copies.bytes()).sum::<usize>()
     }
 
@@ -113,6 +113,8 @@ impl FrozenSets {
                 set.copy(pool, id);
             }
         }
+        let is_copied = written <= self.ingested || pool.get(id).copied >= written;
+        assert!(is_copied, "F1: set {written} needs a copy, but is not being copied");
         pool.get_mut(id).written = self.open;
         self.last_written[(self.open - self.ingested - 1) as usize] += 1;
         self.dirty.push(id);
@@ -195,18 +197,28 @@ impl FrozenSets {
     }
 }
 
-impl CopyingSet {
+impl Members {
     fn list_len(&self) -> usize {
-        match &self.members {
+        match self {
             Members::Changed { list, .. } => list.len(),
             Members::All { .. } => 0,
         }
     }
 
+    /// How many cells the sweep passes.
+    fn sweep_len(&self) -> usize {
+        match self {
+            Members::Changed { list, bound: None, .. } => list.len(),
+            Members::Changed { bound: Some(bound), .. } | Members::All { bound } => *bound as usize,
+        }
+    }
+}
+
+impl CopyingSet {
     fn is_copied(&self) -> bool {
         match self.members {
             Members::Changed { left, .. } => left == 0,
-            Members::All { bound } => self.cursor == bound as usize,
+            Members::All { .. } => self.cursor == self.members.sweep_len(),
         }
     }
 
@@ -221,45 +233,39 @@ impl CopyingSet {
 
     fn sweep(&mut self, pool: &mut CellPool, cells: usize) {
         let CopyingSet { number, members, cursor, copies } = self;
-        let until = cursor.saturating_add(cells);
+        let length = members.sweep_len();
+        let end = length.min(cursor.saturating_add(cells));
+        // A cell of a set of changes that was written since was copied before that (F1). A free one names no set.
         match members {
-            Members::Changed { bound: Some(bound), left, .. } => {
-                let end = (*bound as usize).min(until);
+            Members::Changed { bound: Some(_), left, .. } => {
                 for id in *cursor as u32..end as u32 {
-                    // One that was written since was copied before that (F1). A free one names no set.
                     if pool.get(id).written == *number {
                         copy(pool, id, *number, copies);
                         *left -= 1;
                     }
                 }
-                *cursor = end;
-                assert!(end < *bound as usize || *left == 0, "F3: {left} cells of set {number} are not copied");
             }
             Members::Changed { list, bound: None, left } => {
-                let end = list.len().min(until);
                 for at in *cursor..end {
                     if let Some(&ahead) = list.get(at + AHEAD) {
                         pool.prefetch(ahead);
                     }
-                    // F1, as above.
                     if pool.get(list[at]).written == *number {
                         copy(pool, list[at], *number, copies);
                         *left -= 1;
                     }
                 }
-                *cursor = end;
-                assert!(end < list.len() || *left == 0, "F3: {left} cells of set {number} are not copied");
             }
-            Members::All { bound } => {
-                let end = (*bound as usize).min(until);
+            Members::All { .. } => {
                 for id in *cursor as u32..end as u32 {
                     if pool.get(id).copied < *number {
                         copy_value(pool, id, *number, copies);
                     }
                 }
-                *cursor = end;
             }
         }
+        self.cursor = end;
+        assert!(end < length || self.is_copied(), "F3: cells of set {} are not copied", self.number);
     }
 
     /// Copies a cell before its turn.

@@ -12,10 +12,10 @@ use weir_plugin::state::{Keys, StateError, StateId, key_hash};
 pub(super) fn into_cells(restored: &RestoredState, limit: usize) -> Result<Option<CellCache>, StateError> {
     let files = || restored.base.iter().chain(&restored.deltas);
     files().try_for_each(files::look_at)?;
-    let mut filling = Filling::default();
     if !files().all(is_rows) {
         return Ok(None);
     }
+    let mut filling = Filling::default();
     for file in files() {
         let fits = rows::read(&file.local, |bytes, block| {
             for row in block {

@@ -267,7 +267,8 @@ fn reading(path: &Path, e: impl Into<Box<dyn std::error::Error + Send + Sync>>) 
 pub(super) fn read(path: &Path, mut each: impl FnMut(&[u8], Rows<'_>) -> Result<bool, ReadError>) -> Result<bool, StateError> {
     let corrupt = |why: &str| reading(path, format!("{why}: it is corrupt"));
     let file = File::open(path).map_err(|e| reading(path, e))?;
-    let mut left = file.metadata().map_err(|e| reading(path, e))?.len();
+    let length = file.metadata().map_err(|e| reading(path, e))?.len();
+    let mut left = length;
     let mut file = BufReader::with_capacity(256 << 10, file);
     let mut take = |bytes: &mut [u8]| match left.checked_sub(bytes.len() as u64) {
         Some(rest) => {
@@ -281,7 +282,6 @@ pub(super) fn read(path: &Path, mut each: impl FnMut(&[u8], Rows<'_>) -> Result<
     if magic != *MAGIC {
         return Err(corrupt("it does not begin with WEIRROW1"));
     }
-    let length = std::fs::metadata(path).map_err(|e| reading(path, e))?.len();
     let (mut stored, mut block, mut raw_bytes) = (Vec::new(), Vec::new(), 0);
     loop {
         let mut header = [[0; 4]; 2];

@@ -3,8 +3,8 @@
 //! Within one file system a file is **linked**, not copied: a checkpoint of a terabyte costs no byte. The working copy and
 //! the stored file are then one inode, which is safe only because nobody ever writes to it again: neither RocksDB to a finished
 //! `.sst` file nor Weir to a `.rows` file, and only files so named are linked back into a working folder. Everything else
-//! (`CURRENT`, `MANIFEST-…`, which an open database appends to) comes back as a copy. The link goes up only after the file's bytes have
-//! been read, compared with their checksum, and synced.
+//! (`CURRENT`, `MANIFEST-…`, which an open database appends to) comes back as a copy. The link goes up only after the file's
+//! bytes have been read, compared with their checksum, and synced.
 
 use super::checksum::{ContentHasher, read_through};
 use super::durable::{publish_link, through_temporary};
