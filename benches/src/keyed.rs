@@ -14,8 +14,8 @@ use weir_protocol::ids::Generation;
 
 /// Keys of one call.
 pub const BATCH: usize = 1024;
-/// The default of `[state].cache`.
-const CACHE: usize = 256 << 20;
+/// The default of `[state].cache`, bytes.
+pub const CACHE: usize = 256 << 20;
 
 /// An open backend in a folder of its own.
 pub struct Store {
@@ -87,13 +87,21 @@ impl Store {
     /// # Panics
     /// As all of this type: if the disk has no room.
     pub fn open(kind: BackendKind, from: Option<&Snapshot>) -> Self {
+        Store::open_with(kind, CACHE, from)
+    }
+
+    /// As [`Self::open`], with so many bytes of cells.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn open_with(kind: BackendKind, cache: usize, from: Option<&Snapshot>) -> Self {
         let folder = tempfile::tempdir().expect("a scratch folder can be made");
         let working: PathBuf = folder.path().join("state");
         let restore =
             from.map(|snapshot| RestoredState { base: snapshot.files.base.clone(), deltas: snapshot.files.deltas.clone() });
         let generation = Generation(if from.is_some() { 2 } else { 1 });
         let prefix = format!("{generation}-count-0");
-        let backend = open_backend(kind, working, prefix, CACHE, restore).expect("a backend can be opened");
+        let backend = open_backend(kind, working, prefix, cache, restore).expect("a backend can be opened");
         Store {
             backend,
             cells: Vec::new(),

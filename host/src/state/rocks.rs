@@ -3,11 +3,11 @@
 //! Nothing is written through its memtable. What changes the store is [`RocksStore::ingest`] alone, called by one thread, so
 //! the hard links of [`RocksStore::link`] hold exactly what was ingested before.
 
-use super::copies::{Copies, PARTS, part_of};
+use super::copies::{Copies, PARTS, PREFIX, part_of};
 use super::{files, rows, state_error};
 use rocksdb::{
-    BlockBasedOptions, ColumnFamily, DB, DBCompressionType, IngestExternalFileOptions, LogLevel, Options, SstFileWriter,
-    checkpoint::Checkpoint, properties,
+    BlockBasedIndexType, BlockBasedOptions, ColumnFamily, DB, DBCompressionType, IngestExternalFileOptions, LogLevel, Options,
+    ReadOptions, SliceTransform, SstFileWriter, checkpoint::Checkpoint, properties,
 };
 use std::fs;
 use std::os::unix::fs::DirEntryExt;
@@ -36,6 +36,8 @@ pub(super) struct RocksStore {
 const LEVEL0_FILES: i32 = 8;
 /// Bytes of rows that are sorted in memory at a time.
 const SORTED_BYTES: u64 = 16 << 20;
+/// A read is of one key: what is copied and decompressed with it is of no use.
+const BLOCK_BYTES: usize = 1 << 10;
 /// Table files kept open by one store.
 const OPEN_FILES: i32 = 256;
 
@@ -47,7 +49,12 @@ fn options() -> Options {
     // Reads are of single keys, and most keys of a growing state are absent: a filter over whole keys.
     table.set_bloom_filter(10.0, false);
     table.set_whole_key_filtering(true);
+    table.set_block_size(BLOCK_BYTES);
+    // A key group and state has few blocks: a hash table leads to them, where a search among all of an index meets a dozen
+    // cache misses.
+    table.set_index_type(BlockBasedIndexType::HashSearch);
     let mut options = Options::default();
+    options.set_prefix_extractor(SliceTransform::create_fixed_prefix(PREFIX));
     options.set_block_based_table_factory(&table);
     options.create_if_missing(true);
     options.set_compression_type(DBCompressionType::Lz4);
@@ -112,7 +119,10 @@ impl RocksStore {
 
     /// Calls `each` with the store keys from `from` on and their values, ascending, until it returns false.
     pub(super) fn scan(&self, from: &[u8], mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<(), StateError> {
-        let mut rows = self.db.raw_iterator_cf(self.family());
+        let mut read = ReadOptions::default();
+        // Across key groups, which the index is by.
+        read.set_total_order_seek(true);
+        let mut rows = self.db.raw_iterator_cf_opt(self.family(), read);
         rows.seek(from);
         while let Some((key, value)) = rows.item() {
             if !each(key, value) {
