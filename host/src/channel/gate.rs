@@ -10,20 +10,21 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Bytes that one channel may hold before its writer waits.
-pub const CHANNEL_BYTES: usize = 1 << 20;
+/// Bytes that one channel may hold before its writer waits, at most: some milliseconds of work, so that neither side often waits
+/// for the other.
+pub const CHANNEL_BYTES_MAX: usize = 2 << 20;
+/// The same at least, however many channels there are: several batches.
+const CHANNEL_BYTES_MIN: usize = 512 << 10;
+/// Bytes that all channels of a gate may hold, where each then has enough.
+const GATE_BYTES: usize = 8 << 20;
 
 /// What an element without records weighs, so that a flood of them is bounded, too.
 const ELEMENT_BYTES: usize = 64;
 
-/// A waiting writer is woken once its channel holds no more than this: it then goes on for several batches before it waits
-/// again, and each of them costs less of two context switches.
-const WAKE_BYTES: usize = CHANNEL_BYTES / 2;
-
 /// How long a reader that has found nothing waits before it asks to be woken. Where batches come one after the other, it
 /// finds several of them then, for one wake-up instead of one for each; nothing waits longer than this for a reader that has
 /// nothing else to do.
-const DOZE: Duration = Duration::from_micros(300);
+const DOZE: Duration = Duration::from_micros(600);
 
 /// How long a blocked writer waits before it looks for background work again.
 const BLOCKED_SLICE: Duration = Duration::from_millis(5);
@@ -78,6 +79,8 @@ struct State<C> {
 
 struct Shared<C> {
     state: Mutex<State<C>>,
+    /// Bytes that one channel may hold before its writer waits.
+    channel_bytes: usize,
     readable: Condvar,
     /// One for each channel.
     writable: Vec<Condvar>,
@@ -87,6 +90,12 @@ impl<C> Shared<C> {
     fn lock(&self) -> MutexGuard<'_, State<C>> {
         // A panic while the lock is held can't leave a queue half changed: every change is one push or pop.
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// A waiting writer is woken once its channel holds no more than this: it then goes on for several batches before it waits
+    /// again, and each of them costs less of two context switches.
+    fn wake_bytes(&self) -> usize {
+        self.channel_bytes / 2
     }
 }
 
@@ -118,6 +127,7 @@ pub fn input_gate<C>(channels: usize) -> (InputGate<C>, Vec<ChannelWriter<C>>, G
         (0..channels).map(|_| Queue { elements: VecDeque::new(), bytes: 0, blocked: false, writer_sleeps: false }).collect();
     let shared = Arc::new(Shared {
         state: Mutex::new(State { queues, turn: 0, controls: VecDeque::new(), cancelled: false, reader: Reader::Awake }),
+        channel_bytes: (GATE_BYTES / channels.max(1)).clamp(CHANNEL_BYTES_MIN, CHANNEL_BYTES_MAX),
         readable: Condvar::new(),
         writable: (0..channels).map(|_| Condvar::new()).collect(),
     });
@@ -167,7 +177,7 @@ impl<C> InputGate<C> {
             }
             if let Some((channel, element)) = state.next_element() {
                 let queue = &mut state.queues[channel];
-                if queue.writer_sleeps && queue.bytes <= WAKE_BYTES {
+                if queue.writer_sleeps && queue.bytes <= self.shared.wake_bytes() {
                     queue.writer_sleeps = false;
                     // After the lock, which it would only wait for.
                     drop(state);
@@ -231,10 +241,10 @@ impl<C> ChannelWriter<C> {
                 return Err(Cancelled.into());
             }
             let queue = &mut state.queues[self.channel];
-            if queue.bytes < CHANNEL_BYTES {
+            if queue.bytes < self.shared.channel_bytes {
                 queue.bytes += weight;
                 queue.elements.push_back(element);
-                let half = queue.bytes > WAKE_BYTES;
+                let half = queue.bytes > self.shared.wake_bytes();
                 let wakes = match state.reader {
                     Reader::Awake => false,
                     // Others are waited for by the whole job; and there must be room for more until it looks.
@@ -253,7 +263,7 @@ impl<C> ChannelWriter<C> {
             drop(state);
             let more = background()?;
             state = self.shared.lock();
-            if !more && !state.cancelled && state.queues[self.channel].bytes >= CHANNEL_BYTES {
+            if !more && !state.cancelled && state.queues[self.channel].bytes >= self.shared.channel_bytes {
                 state.queues[self.channel].writer_sleeps = true;
                 let writable = &self.shared.writable[self.channel];
                 let (guard, _) = writable.wait_timeout(state, BLOCKED_SLICE).unwrap_or_else(|poisoned| poisoned.into_inner());

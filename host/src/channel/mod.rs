@@ -8,4 +8,4 @@ mod tests;
 
 pub use element::{Batch, PositionStep, Provenance, SourceSpan, StreamElement};
 pub use exchange::OutputGate;
-pub use gate::{CHANNEL_BYTES, Cancelled, ChannelWriter, GateControl, InputGate, Received, input_gate};
+pub use gate::{CHANNEL_BYTES_MAX, Cancelled, ChannelWriter, GateControl, InputGate, Received, input_gate};

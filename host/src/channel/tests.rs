@@ -54,7 +54,7 @@ fn a_full_channel_makes_its_writer_wait_and_sweep() {
     let (gate, mut writers, _control) = input_gate::<()>(1);
     let writer = writers.remove(0);
     let mut big = RecordBatch::new();
-    big.push(b"k", &vec![0; CHANNEL_BYTES], 0);
+    big.push(b"k", &vec![0; CHANNEL_BYTES_MAX], 0);
     let element = || StreamElement::Batch(Batch { records: big.clone(), provenance: Provenance::default() });
     assert!(!writer.send(element(), idle).unwrap(), "the first one finds room");
     let mut sweeps = 0;
