@@ -117,8 +117,10 @@ impl Copies {
             let order = order(blocks);
             for (at, entry) in order.iter().enumerate() {
                 // In this order the rows lie anywhere.
-                if let Some(ahead) = order.get(at + AHEAD) {
-                    hints::prefetch(&blocks[ahead.block as usize].bytes()[ahead.row.key.0 as usize]);
+                // An empty row at the end of its block has no first byte.
+                let first = |ahead: &Entry| blocks[ahead.block as usize].bytes().get(ahead.row.key.0 as usize);
+                if let Some(first) = order.get(at + AHEAD).and_then(first) {
+                    hints::prefetch(first);
                 }
                 let bytes = blocks[entry.block as usize].bytes();
                 store_key.clear();
@@ -191,6 +193,24 @@ mod tests {
         });
         done.expect("nothing fails");
         assert!(rows == expected);
+    }
+
+    #[test]
+    fn an_empty_key_without_a_value_may_be_the_last_of_its_block() {
+        let mut copies = Copies::to_be_sorted();
+        let empty_part = part_of(key_group(key_hash(b"")));
+        let others = (0u32..).map(u32::to_le_bytes).filter(|key| part_of(key_group(key_hash(key))) == empty_part);
+        for key in others.take(200) {
+            copies.push(key_group(key_hash(&key)), 0, &key, Some(b"v"));
+        }
+        copies.push(key_group(key_hash(b"")), 0, b"", None);
+        let mut rows = 0;
+        let done: Result<(), ()> = copies.in_order(|_, _| {
+            rows += 1;
+            Ok(())
+        });
+        done.expect("nothing fails");
+        assert_eq!(rows, 201);
     }
 
     #[test]
