@@ -1,7 +1,7 @@
 //! The folder of working state, `<data>/state`: it is emptied at every start, so it must be Weir's own.
 //!
 //! Invariant **W1**: nothing is removed from a folder without the marker that Weir puts there, and the marker is only put into a
-//! folder that is empty or new.
+//! folder that is empty or new; it is the last that goes, so that a removal that a crash has interrupted can be ended.
 
 use crate::graph::Problem;
 use std::fs;
@@ -72,10 +72,30 @@ impl WorkingState {
         if self.is_foreign()? {
             return Err(io::Error::other("it holds files that Weir did not make"));
         }
-        match fs::remove_dir_all(&self.folder) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => Ok(()),
+        for path in in_order_of_removal(&self.folder)? {
+            let removed = if path.is_dir() && !path.is_symlink() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            gone(removed)?;
         }
+        gone(fs::remove_dir(&self.folder))
+    }
+}
+
+/// What lies in a folder, the marker last (W1).
+fn in_order_of_removal(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<PathBuf>>>()?;
+    paths.sort_by_key(|path| path.ends_with(MARKER));
+    Ok(paths)
+}
+
+/// What is gone already need not be removed.
+fn gone(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 
@@ -95,6 +115,23 @@ mod tests {
         working.remove();
         assert!(working.renew().is_err());
         assert_eq!(fs::read_to_string(&mine).expect("it is still there"), "input");
+    }
+
+    #[test]
+    fn a_removal_that_was_interrupted_is_ended_by_the_next_one() {
+        let data = tempfile::tempdir().expect("temporary folder");
+        let working = WorkingState::of(data.path());
+        working.renew().expect("renewed");
+        for name in ["-before", "a", "z"] {
+            fs::create_dir(data.path().join(FOLDER).join(name)).expect("made");
+        }
+        let order = in_order_of_removal(&data.path().join(FOLDER)).expect("listed");
+        assert_eq!(order.len(), 4);
+        for path in &order[..3] {
+            fs::remove_dir(path).expect("no marker comes before them");
+            working.check().expect("it is still Weir's");
+        }
+        working.renew().expect("renewed");
     }
 
     #[test]
