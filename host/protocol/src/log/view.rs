@@ -3,7 +3,7 @@
 use super::{CheckpointEntry, Claim, ClaimFacts, LogEntry, Slot, Start};
 use crate::bounds::CLAIMS_REMEMBERED;
 use crate::{CheckpointId, Generation};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A listing, in slot order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -13,6 +13,8 @@ pub struct LogView {
     claims: BTreeMap<Slot, Generation>,
     /// Below this slot no checkpoint counts: none did when one of the claims was made, and what comes later comes too late.
     floor: Slot,
+    /// Slots with a checkpoint that a lower slot has already: somebody has copied an entry.
+    copies: BTreeSet<Slot>,
 }
 
 /// A start that stands in the log and has no checkpoint after it.
@@ -41,7 +43,10 @@ impl LogView {
         let floors =
             entries.values().filter_map(LogEntry::as_claim).filter_map(|claim| claim.facts.claims.keys().next().copied());
         let floor = floors.max().unwrap_or(Slot(0));
-        LogView { entries, claims, floor }
+        let mut seen = BTreeSet::new();
+        let ids = entries.iter().filter_map(|(slot, entry)| Some((*slot, entry.as_checkpoint()?.id)));
+        let copies = ids.filter(|(_, id)| !seen.insert(*id)).map(|(slot, _)| slot).collect();
+        LogView { entries, claims, floor, copies }
     }
 
     /// Every entry, in slot order.
@@ -63,7 +68,8 @@ impl LogView {
     pub fn checkpoints(&self) -> impl DoubleEndedIterator<Item = (Slot, &CheckpointEntry)> {
         self.entries.iter().filter_map(|(slot, entry)| {
             let checkpoint = entry.as_checkpoint()?;
-            (*slot >= self.floor && !self.claims.contains_key(slot)).then_some((*slot, checkpoint))
+            let counts = *slot >= self.floor && !self.claims.contains_key(slot) && !self.copies.contains(slot);
+            counts.then_some((*slot, checkpoint))
         })
     }
 
