@@ -8,13 +8,13 @@ use super::keeper::LogKeeper;
 use super::outside::{OutsideRecovery, RecoveryError};
 use super::recovery::{differing_splits, fetch_state, first_restorable, splits_of};
 use super::refusals;
-use super::targets::Finding;
+use super::targets::{Finding, standing};
 use super::working_state::WorkingState;
 use super::{compat, prepare};
 use crate::clock;
 use crate::connectors::{AbortAnswer, CommitterContext, ConnectorError, Remedy, SplitState};
 use crate::disk::DiskTrouble;
-use crate::graph::{Problem, RestartStrategy as SpecStrategy};
+use crate::graph::{Problem, RestartStrategy as SpecStrategy, SinkSpec};
 use crate::job::{EventListener, Failure, JobEvent, JobOutcome, RunOptions, StartMode, StopRequest, StopSignal};
 use crate::store::lock::DataLock;
 use crate::store::manifest::Manifest;
@@ -161,6 +161,16 @@ impl JobRun {
                 continue;
             }
             self.above = self.above.max(newest);
+            if !self.options.allow_duplicates && self.wrote_there(&view, spec).await {
+                return Err(Box::new(refused(
+                    &place,
+                    format!(
+                        "{target} holds output of generation {newest}, which this job's log does not know: the data folder is an older \
+                         copy, or another job writes there, too. Going on from the log would write again what is there"
+                    ),
+                    "bring back the newest data folder, or move that output away, or say --allow-duplicates",
+                )));
+            }
             if !first_start {
                 (self.listener)(JobEvent::Notice(format!(
                     "sink {}: {target} holds output that this job has not written; its own files begin with generation {} there",
@@ -186,6 +196,15 @@ impl JobRun {
             }
         }
         Ok(())
+    }
+
+    /// Whether the newest checkpoint has this sink at the place where the job file has it.
+    async fn wrote_there(&self, view: &LogView, spec: &SinkSpec) -> bool {
+        let Some((_, newest)) = view.newest() else { return false };
+        let manifest = self.log.manifest(newest.id).await;
+        // One that can't be read is told of by what reads it next.
+        let stored = manifest.ok().and_then(|manifest| manifest.sinks.get(&spec.name).cloned());
+        stored.is_some_and(|stored| standing(&stored.section) == standing(&spec.section))
     }
 
     async fn attempts(&mut self, stop: &mut StopSignal) -> JobOutcome {

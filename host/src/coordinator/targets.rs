@@ -49,7 +49,7 @@ pub struct Finding<'a> {
 }
 
 /// What of a sink's section says where its transactions lie and who can reach them. Limits, inputs and parallelism may change.
-fn standing(section: &Value) -> Vec<Value> {
+pub(super) fn standing(section: &Value) -> Vec<Value> {
     ["connector", "path", "config", "grants"].map(|key| section.get(key).cloned().unwrap_or_default()).into()
 }
 

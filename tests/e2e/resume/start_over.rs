@@ -137,3 +137,21 @@ fn a_first_start_goes_on_when_the_old_output_is_moved_away() {
     case.run(&[], &[]).expect_code(0);
     case.judge().unwrap();
 }
+
+/// A backup that was brought back: the log in it knows nothing of what was committed since.
+#[test]
+fn an_older_copy_of_the_data_folder_is_refused_beside_newer_output() {
+    let options = FlightsOptions { parallelism: 2, files: 6, rate: Some(2_500), ..FlightsOptions::default() };
+    let case = crashed(options, "committed:2");
+    let (data, copy) = (case.scratch.path("data"), case.scratch.path("copy"));
+    let copied = std::process::Command::new("cp").arg("-a").args([&data, &copy]).status().unwrap();
+    assert!(copied.success());
+    crash(&case, &[], "committed:2");
+    let newer = case.parts();
+    std::fs::remove_dir_all(&data).unwrap();
+    std::fs::rename(&copy, &data).unwrap();
+    case.run(&[], &[]).expect_code(2).expect_text(&["output of generation 2", "older copy", "--allow-duplicates"]);
+    assert_eq!(case.parts(), newer, "nothing was written");
+    case.run(&["--allow-duplicates"], &[]).expect_code(0).expect_text(&["begin with generation 3"]);
+    assert!(case.judge().is_err(), "the user has allowed duplicates, and there are some");
+}
