@@ -123,10 +123,10 @@ impl CellBackend {
         files::make_folder(&folders.sets())?;
         let budget = Budget {
             spill: budget_bytes / 4 * 3,
-            read_in: budget_bytes / 3 * 2,
-            cache: budget_bytes,
-            high_water: budget_bytes / 2,
-            limit: budget_bytes.saturating_add(budget_bytes / 4),
+            read_in: budget_bytes / 2,
+            cache: budget_bytes / 5 * 4,
+            high_water: budget_bytes / 5 * 2,
+            limit: budget_bytes,
         };
         let (cache, store) = match restore::into_cells(&restored, budget.spill)? {
             Some(cache) => (cache, None),

@@ -170,8 +170,8 @@ fn memory_stays_in_its_bound_and_evicted_cells_come_back() {
     let mut backend = rig.open(None);
     for key in (0..50_000u32).step_by(500) {
         write_range(backend.as_mut(), key..key + 500, 1);
-        // A quarter above the budget of 40 KiB, one batch of 500 cells, and one block of copies.
-        let bound = 50 * 1024 + 500 * 64 + (1 << 20);
+        // The budget of 40 KiB, one batch of 500 cells, and one block of copies.
+        let bound = 40 * 1024 + 500 * 64 + (1 << 20);
         assert!(backend.memory_bytes() < bound, "{} bytes", backend.memory_bytes());
     }
     write_range(backend.as_mut(), 100..300, 2);
@@ -188,11 +188,11 @@ fn the_high_water_mark_freezes_without_a_checkpoint() {
     let mut backend = rig.open(None);
     write_range(backend.as_mut(), 0..2000, 1);
     let before = rig.snapshot(backend.as_mut());
-    // Half of 40 KiB is 320 cells of 64 bytes.
-    write_range(backend.as_mut(), 0..310, 2);
+    // Two fifths of 40 KiB are 256 cells of 64 bytes.
+    write_range(backend.as_mut(), 0..246, 2);
     sweep_all(backend.as_mut());
-    write_range(backend.as_mut(), 310..330, 2);
-    write_range(backend.as_mut(), 330..335, 2);
+    write_range(backend.as_mut(), 246..266, 2);
+    write_range(backend.as_mut(), 266..271, 2);
     sweep_all(backend.as_mut());
     write_range(backend.as_mut(), 0..10, 3);
     let snapshot = rig.snapshot(backend.as_mut());
