@@ -32,8 +32,9 @@ test: guests
 soak: guests
 	WEIR_SOAK=1 $(CARGO) test --locked --release --workspace --test e2e -- --nocapture --test-threads 2
 
+# ARGS=--quick: short windows, without Flink; ARGS='snapshot': what has this in its name.
 bench: guests
-	$(CARGO) bench --locked --workspace --bench all
+	$(CARGO) bench --locked --workspace --bench all -- $(ARGS)
 
 lint: setup
 	$(CARGO) fmt --all --check
