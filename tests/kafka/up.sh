@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Starts a one-node Apache Kafka broker for tests and returns once it serves requests; does nothing if it runs already.
+#
+#   up.sh STATE [PORT] [key=value ...]
+#
+# STATE  folder for data, log and pid; made if missing; keep it to restart with the data, remove it for a fresh broker
+# PORT   of the client listener on 127.0.0.1 (default 19092); PORT+1 is taken too, by the controller
+# key=value   broker properties over those of server.properties
+#
+# Environment:
+#   KAFKA_VERSION              default: the one in pom.xml; 4.1.2 and 3.9.2 work too
+#   KAFKA_TRANSACTION_VERSION  0, 1 or 2, only read when STATE is new; default: the broker's (2, before 4.0: 0)
+#   KAFKA_SASL                 1: PORT+2 speaks SASL_SSL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; users and certificates are
+#                              made by security.sh in STATE/security), PORT+3 SSL that asks for the client's certificate
+#   KAFKA_JARS                 folder for the jars, shared by all brokers of a version (43 MB);
+#                              default: ${WEIR_CACHE:-$HOME/.cache/weir}/kafka/VERSION
+#   KAFKA_JVM                  JVM options
+#
+# Needs Java 17, Maven (only until the jars are there), flock; with KAFKA_SASL openssl.
+set -euo pipefail
+
+die() { echo "up.sh: $*" >&2; exit 1; }
+
+[ $# -ge 1 ] || die "usage: up.sh STATE [PORT] [key=value ...]"
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+mkdir -p "$1"
+state=$(cd "$1" && pwd)
+port=${2:-19092}
+shift $(($# < 2 ? $# : 2))
+version=${KAFKA_VERSION:-$(sed -n 's:.*<kafka.version>\(.*\)</kafka.version>.*:\1:p' "$here/pom.xml")}
+jars=${KAFKA_JARS:-${WEIR_CACHE:-$HOME/.cache/weir}/kafka/$version}
+config=$state/server.properties
+log=$state/broker.log
+for tool in java flock; do command -v "$tool" >/dev/null || die "$tool is missing"; done
+
+# Two tests may ask for the same broker at once. The broker must not inherit the lock, hence the 9>&- below.
+exec 9>"$state/lock"
+flock 9
+
+# A pid alone isn't proof: after a reboot it may be another process's.
+running() { [ -s "$state/pid" ] && grep -qzxF "$config" "/proc/$(cat "$state/pid")/cmdline" 2>/dev/null; }
+ready() { grep -q 'Kafka Server started' "$log" 2>/dev/null; }
+if running && ready; then exit 0; fi
+running && die "a broker that isn't ready holds $state; see $log, or down.sh"
+
+if [ ! -d "$jars" ]; then
+    command -v mvn >/dev/null || die "Maven is missing, and so are the jars of Kafka $version in $jars"
+    # Beside the target and then renamed, so that an interrupted download is never taken for a whole one.
+    mkdir -p "$(dirname "$jars")"
+    part=$(mktemp -d "$jars.XXXXXX")
+    mvn -B -q -f "$here/pom.xml" dependency:copy-dependencies -DincludeScope=runtime \
+        -Dkafka.version="$version" -DoutputDirectory="$part" >&2 || { rm -rf "$part"; die "Maven couldn't fetch Kafka $version"; }
+    # Fails harmlessly if another process was faster.
+    mv -T "$part" "$jars" 2>/dev/null || rm -rf "$part"
+fi
+
+sed -e "s|@PORT@|$port|g; s|@CONTROLLER_PORT@|$((port + 1))|g; s|@STATE@|$state|g" "$here/server.properties" >"$config"
+scram=()
+if [ "${KAFKA_SASL:-0}" = 1 ]; then
+    "$here/security.sh" "$state/security"
+    sed -e "s|@PORT@|$port|g; s|@CONTROLLER_PORT@|$((port + 1))|g; s|@SASL_PORT@|$((port + 2))|g; s|@MTLS_PORT@|$((port + 3))|g" \
+        -e "s|@SECURITY@|$state/security|g" "$here/security.properties" >>"$config"
+    for mechanism in SCRAM-SHA-256 SCRAM-SHA-512; do
+        scram+=(--add-scram "$mechanism=[name=scram-user,password=scram-secret]")
+    done
+fi
+[ $# -eq 0 ] || printf '%s\n' "$@" >>"$config"
+
+export LC_ALL=C
+logging=-Dlog4j2.configurationFile=$here/log4j2.properties
+if [ ! -f "$state/data/meta.properties" ]; then
+    feature=${KAFKA_TRANSACTION_VERSION:+--feature transaction.version=$KAFKA_TRANSACTION_VERSION}
+    # The cluster id is any 16 bytes in base64; a fixed one makes failures repeatable.
+    # shellcheck disable=SC2086
+    java -XX:TieredStopAtLevel=1 "$logging" -cp "$jars/*" kafka.tools.StorageTool format \
+        -t MkU3OEVBNTcwNTJENDM2Qg -c "$config" --standalone $feature "${scram[@]}" >"$state/format.log" 2>&1 9>&- ||
+        { tail -5 "$state/format.log" >&2; die "format failed; see $state/format.log"; }
+fi
+
+# The old log says "started" too.
+rm -f "$log"
+# One compiler tier and the serial collector: a test broker should start fast and stay small, not be fast for long.
+# shellcheck disable=SC2086
+setsid java ${KAFKA_JVM:--Xms128m -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1} "$logging" \
+    -cp "$jars/*" kafka.Kafka "$config" >"$log" 2>&1 </dev/null 9>&- &
+pid=$!
+echo "$pid" >"$state/pid"
+
+for _ in $(seq 1200); do
+    ready && exit 0
+    kill -0 "$pid" 2>/dev/null || { rm -f "$state/pid"; tail -20 "$log" >&2; die "the broker ended; see $log"; }
+    sleep 0.1
+done
+die "not ready after 120 s; see $log, and stop it with down.sh"
