@@ -127,10 +127,9 @@ fn identify(builder: &mut SslConnectorBuilder, certificate: &Pem, key: &Pem, pas
         builder.add_extra_chain_cert(above).map_err(unusable)?;
     }
     let (key, property) = private_key(key, password)?;
-    builder.set_private_key(&key).map_err(|error| SettingsError::new(property, format!("can't be used: {error}")))?;
-    builder
-        .check_private_key()
-        .map_err(|_| SettingsError::new(property, format!("does not belong to the certificate of {}", CERTIFICATE.0)))
+    // OpenSSL holds a key against the certificate that it has already, if both are of one kind; else the second look does.
+    let fitting = builder.set_private_key(&key).and_then(|()| builder.check_private_key());
+    fitting.map_err(|_| SettingsError::new(property, format!("does not belong to the certificate of {}", CERTIFICATE.0)))
 }
 
 fn private_key(pem: &Pem, password: &str) -> Result<(PKey<Private>, &'static str), SettingsError> {
