@@ -12,6 +12,16 @@ if ! compgen -G '/usr/lib/llvm-*/lib/libclang[.-]*so*' | grep -qvF libclang-cpp 
     ! compgen -G '/usr/lib*/libclang[.-]*so*' | grep -qvF libclang-cpp && [ -z "${LIBCLANG_PATH:-}" ]; then
     missing+=(libclang-dev)
 fi
+# The Kafka client speaks TLS by the system's OpenSSL, as librdkafka does.
+if ! command -v pkg-config >/dev/null || ! pkg-config --exists openssl; then
+    missing+=(pkg-config libssl-dev)
+fi
+# A real Kafka broker is tested against: tests/kafka.
+if [ "${1:-}" = tests ]; then
+    command -v java >/dev/null || missing+=(openjdk-17-jre-headless)
+    command -v mvn >/dev/null || missing+=(maven)
+    command -v openssl >/dev/null || missing+=(openssl)
+fi
 # It counts instructions.
 if [ "${1:-}" = tests ] && ! command -v valgrind >/dev/null; then
     missing+=(valgrind)
@@ -25,7 +35,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     else
         echo "weir: this machine lacks: ${missing[*]}" >&2
         echo "  Debian, Ubuntu:  sudo apt-get install ${missing[*]}" >&2
-        echo "  Fedora:          sudo dnf install gcc gcc-c++ clang-devel valgrind" >&2
+        echo "  Fedora:          sudo dnf install gcc gcc-c++ clang-devel pkgconf openssl-devel valgrind java-17-openjdk-headless maven openssl" >&2
         exit 1
     fi
 fi

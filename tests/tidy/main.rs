@@ -83,10 +83,17 @@ fn rocksdb_is_named_in_one_file_only() {
 }
 
 #[test]
+fn kafkas_messages_and_tls_are_named_only_in_their_crate() {
+    for word in ["kafka_protocol::", "openssl::"] {
+        only_in(word, |path| path.starts_with("host/kafka/"), "belongs to host/kafka");
+    }
+}
+
+#[test]
 fn clocks_are_read_in_one_file_only() {
-    let allowed = |path: &str| {
-        path == "host/src/clock.rs" || path == "host/plugin/src/clock.rs" || is_test(path) || path.starts_with("guests/")
-    };
+    // One for each crate that has a use for one.
+    let clocks = ["host/src/clock.rs", "host/plugin/src/clock.rs", "host/kafka/src/clock.rs"];
+    let allowed = |path: &str| clocks.contains(&path) || is_test(path) || path.starts_with("guests/");
     only_in("Instant::now", allowed, "is read in host/src/clock.rs");
     only_in("SystemTime::now", allowed, "is read in host/src/clock.rs");
 }
@@ -143,6 +150,7 @@ fn folders_import_only_what_the_house_allows() {
         ("host/src/coordinator/", &["RecordBatch", "crate::cli"]),
         ("host/src/connectors/", &["crate::task", "crate::coordinator", "crate::cli", "crate::state"]),
         ("host/plugin/", &["weir_protocol", "weir_host"]),
+        ("host/kafka/", &["weir_protocol", "weir_host", "weir_plugin", "rdkafka::"]),
         ("sdk/", &["weir_host", "weir_protocol", "weir_plugin"]),
         ("guests/", &["weir_host", "weir_protocol", "weir_plugin"]),
         ("host/", &["weir_tests", "weir_benches"]),

@@ -129,8 +129,11 @@ impl Cluster {
             if one.error_code != code::NONE {
                 return Err(KafkaError::answered(broker, FindCoordinatorRequest::NAME, one.key.as_str(), one.error_code));
             }
-            let address = self.address_of(broker, &one.host, one.port)?;
-            self.coordinators.insert(one.key.to_string(), address);
+            // Only what was asked for is remembered.
+            if asked.contains(&one.key.as_str()) {
+                let address = self.address_of(broker, &one.host, one.port)?;
+                self.coordinators.insert(one.key.to_string(), address);
+            }
         }
         match asked.iter().find(|id| !self.coordinators.contains_key(**id)) {
             None => Ok(()),

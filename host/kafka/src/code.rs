@@ -82,7 +82,7 @@ pub(crate) fn is_refusal(code: i16) -> bool {
 
 /// Whether the answer says that another broker may be the coordinator by now.
 pub(crate) fn moves_coordinator(code: i16) -> bool {
-    matches!(code, COORDINATOR_NOT_AVAILABLE | NOT_COORDINATOR)
+    matches!(code, COORDINATOR_LOAD_IN_PROGRESS | COORDINATOR_NOT_AVAILABLE | NOT_COORDINATOR)
 }
 
 #[cfg(test)]

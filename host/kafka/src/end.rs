@@ -60,6 +60,42 @@ pub enum EndOutcome {
     Refused(KafkaError),
 }
 
+/// What a description says of one transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The commit is decided and durable.
+    Committed,
+    /// The abort is decided and durable.
+    Aborted,
+    /// It is open, and can be committed.
+    Open,
+    /// Nothing was written in it: there is nothing to commit, now or ever.
+    Empty,
+    /// It is in a phase from which nothing follows yet; ask again.
+    Changing,
+    /// Another producer or epoch has the id: what became of the transaction is not known there any more.
+    Taken,
+    /// The coordinator does not know the id.
+    UnknownId,
+}
+
+impl Described {
+    /// What this says of a transaction. Only as good as when it was asked for: an open one may have been ended since.
+    pub fn fate_of(&self, handle: &TransactionHandle) -> Fate {
+        match self {
+            Described::UnknownId => Fate::UnknownId,
+            Described::Known(now) if !is_ours(handle, now) => Fate::Taken,
+            Described::Known(now) => match now.state {
+                TransactionState::PrepareCommit | TransactionState::CompleteCommit => Fate::Committed,
+                TransactionState::PrepareAbort | TransactionState::CompleteAbort => Fate::Aborted,
+                TransactionState::Ongoing => Fate::Open,
+                TransactionState::Empty => Fate::Empty,
+                TransactionState::PrepareEpochFence | TransactionState::Other(_) => Fate::Changing,
+            },
+        }
+    }
+}
+
 /// What to do after an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -67,8 +103,6 @@ pub(crate) enum Verdict {
     Is(EndOutcome),
     /// Ask EndTxn again after a while.
     Again {
-        /// The coordinator may be another broker by now.
-        elsewhere: bool,
         /// The request may have been carried out, or be about to be.
         maybe_done: bool,
         why: String,
@@ -90,58 +124,47 @@ pub(crate) fn needs_description(error: i16) -> bool {
 
 /// The decision. `described`: what the coordinator said after this answer, none if it could not be asked.
 pub(crate) fn judge(end: End, handle: &TransactionHandle, error: i16, described: Option<&Described>) -> Verdict {
-    let again = |elsewhere, maybe_done| Verdict::Again { elsewhere, maybe_done, why: why(error, described) };
+    let again = |maybe_done| Verdict::Again { maybe_done, why: why(error, described) };
     match error {
         code::NONE => Verdict::Is(match end {
             End::Commit => EndOutcome::Committed,
             End::Abort => EndOutcome::Aborted,
         }),
         // Said before anything is done.
-        code::COORDINATOR_LOAD_IN_PROGRESS => again(true, false),
+        code::COORDINATOR_LOAD_IN_PROGRESS => again(false),
         // Also said when the decision was written and too few replicas confirmed it in time: it may stand all the same.
-        code::COORDINATOR_NOT_AVAILABLE | code::NOT_COORDINATOR => again(true, true),
+        code::COORDINATOR_NOT_AVAILABLE | code::NOT_COORDINATOR => again(true),
         code::CONCURRENT_TRANSACTIONS => {
             // A decision is durable and its markers are being written, or a decision is being written.
-            decided(end, handle, described).unwrap_or_else(|| again(false, true))
+            decided(end, handle, described).unwrap_or_else(|| again(true))
         }
         code::PRODUCER_FENCED | code::INVALID_PRODUCER_EPOCH => {
             decided(end, handle, described).unwrap_or_else(|| match described {
-                Some(Described::Known(now)) if is_ours(handle, now) => again(false, true),
+                Some(Described::Known(now)) if is_ours(handle, now) => again(true),
                 _ => Verdict::Is(EndOutcome::Fenced { now: taken_by(described), unanswered: false }),
             })
         }
         code::INVALID_TXN_STATE => decided(end, handle, described).unwrap_or_else(|| not_open(end, handle, error, described)),
         code::INVALID_PRODUCER_ID_MAPPING => decided(end, handle, described).unwrap_or_else(|| match described {
-            Some(Described::Known(now)) if is_ours(handle, now) => again(false, true),
+            Some(Described::Known(now)) if is_ours(handle, now) => again(true),
             _ => Verdict::Is(EndOutcome::UnknownId { now: taken_by(described) }),
         }),
         code::TRANSACTION_ABORTABLE => {
             decided(end, handle, described).unwrap_or_else(|| only_abortable(end, handle, error, described))
         }
-        _ if code::is_passing(error) => again(false, true),
+        _ if code::is_passing(error) => again(true),
         _ => Verdict::Is(EndOutcome::Refused(refusal(handle, error))),
     }
 }
 
 /// What the description alone decides: a decision about our transaction that is durable.
 fn decided(end: End, handle: &TransactionHandle, described: Option<&Described>) -> Option<Verdict> {
-    let Some(Described::Known(now)) = described else { return None };
-    if !is_ours(handle, now) {
-        return None;
-    }
-    match (&now.state, end) {
-        (TransactionState::PrepareCommit | TransactionState::CompleteCommit, _) => Some(Verdict::Is(EndOutcome::Committed)),
-        (TransactionState::PrepareAbort | TransactionState::CompleteAbort, End::Abort) => Some(Verdict::Is(EndOutcome::Aborted)),
-        (TransactionState::PrepareAbort | TransactionState::CompleteAbort, End::Commit) => {
-            Some(Verdict::Is(EndOutcome::Lost(format!("the transaction is aborted ({now})"))))
-        }
-        (
-            TransactionState::Empty
-            | TransactionState::Ongoing
-            | TransactionState::PrepareEpochFence
-            | TransactionState::Other(_),
-            _,
-        ) => None,
+    let described = described?;
+    match (described.fate_of(handle), end) {
+        (Fate::Committed, _) => Some(Verdict::Is(EndOutcome::Committed)),
+        (Fate::Aborted, End::Abort) => Some(Verdict::Is(EndOutcome::Aborted)),
+        (Fate::Aborted, End::Commit) => Some(Verdict::Is(EndOutcome::Lost(format!("the transaction is aborted ({described})")))),
+        (Fate::Empty | Fate::Open | Fate::Changing | Fate::Taken | Fate::UnknownId, _) => None,
     }
 }
 
@@ -150,7 +173,7 @@ fn not_open(end: End, handle: &TransactionHandle, error: i16, described: Option<
     match (described, end) {
         (Some(Described::Known(now)), _) if is_ours(handle, now) && now.state != TransactionState::Empty => {
             // It has changed since the answer.
-            Verdict::Again { elsewhere: false, maybe_done: true, why: why(error, described) }
+            Verdict::Again { maybe_done: true, why: why(error, described) }
         }
         // The answer was given for our producer and epoch; somebody has taken the id since.
         (Some(Described::Known(now)), End::Commit) if !is_ours(handle, now) => Verdict::Is(EndOutcome::Lost(format!(
@@ -164,7 +187,7 @@ fn not_open(end: End, handle: &TransactionHandle, error: i16, described: Option<
         // Nothing was written, so there is nothing to abort.
         (Some(Described::Known(now)), End::Abort) if is_ours(handle, now) => Verdict::Is(EndOutcome::Aborted),
         // Aborted, empty or committed: which of them, nobody has said.
-        (_, End::Abort) => Verdict::Again { elsewhere: false, maybe_done: true, why: why(error, described) },
+        (_, End::Abort) => Verdict::Again { maybe_done: true, why: why(error, described) },
     }
 }
 
@@ -177,7 +200,7 @@ fn only_abortable(end: End, handle: &TransactionHandle, error: i16, described: O
         (Some(Described::Known(_)), End::Commit) => {
             Verdict::Is(EndOutcome::Lost(format!("the transaction can only be aborted ({})", why(error, described))))
         }
-        _ => Verdict::Again { elsewhere: false, maybe_done: true, why: why(error, described) },
+        _ => Verdict::Again { maybe_done: true, why: why(error, described) },
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::code;
 use crate::describe::{Described, Description, TransactionState};
-use crate::end::{End, EndOutcome, TransactionHandle, Verdict, judge, needs_description};
+use crate::end::{End, EndOutcome, Fate, TransactionHandle, Verdict, judge, needs_description};
 use crate::error::KafkaError;
 use std::time::Duration;
 
@@ -29,12 +29,11 @@ fn described(text: &str) -> Option<Described> {
     Some(Described::Known(Description { state, producer_id, epoch, timeout, start_ms: None, partitions: Vec::new() }))
 }
 
-/// In one word; what may have been done although nobody said so has a `?`, and what is asked of another broker a `>`.
+/// In one word; what may have been done although nobody said so has a `?`.
 fn word(verdict: Verdict) -> String {
     match verdict {
-        Verdict::Again { elsewhere, maybe_done, .. } => {
-            format!("again{}{}", if maybe_done { "?" } else { "" }, if elsewhere { ">" } else { "" })
-        }
+        Verdict::Again { maybe_done: true, .. } => "again?".to_owned(),
+        Verdict::Again { maybe_done: false, .. } => "again".to_owned(),
         Verdict::Is(outcome) => match outcome {
             EndOutcome::Committed => "committed".to_owned(),
             EndOutcome::Aborted => "aborted".to_owned(),
@@ -55,9 +54,9 @@ const TABLE: &[(i16, &str, &str, &str)] = &[
     // Done now, or done before.
     (0, "-", "committed", "aborted"),
     // The coordinator is loading, has moved, or could not write its decision to enough replicas in time.
-    (14, "-", "again>", "again>"),
-    (15, "-", "again?>", "again?>"),
-    (16, "-", "again?>", "again?>"),
+    (14, "-", "again", "again"),
+    (15, "-", "again?", "again?"),
+    (16, "-", "again?", "again?"),
     // The broker does not know itself what became of it.
     (-1, "-", "again?", "again?"),
     (7, "-", "again?", "again?"),
@@ -156,6 +155,27 @@ fn a_description_is_asked_for_where_it_decides_and_nowhere_else() {
         let with = judge(End::Commit, &handle(), error, described("PrepareCommit").as_ref());
         let differs = word(without) != word(with);
         assert_eq!(differs, needs_description(error), "{}", code::named(error));
+    }
+}
+
+#[test]
+fn a_description_tells_the_fate_of_our_own_transaction_only() {
+    for (state, fate) in [
+        ("PrepareCommit", Fate::Committed),
+        ("CompleteCommit", Fate::Committed),
+        ("PrepareAbort", Fate::Aborted),
+        ("CompleteAbort", Fate::Aborted),
+        ("Ongoing", Fate::Open),
+        ("Empty", Fate::Empty),
+        ("PrepareEpochFence", Fate::Changing),
+        ("SomethingNew", Fate::Changing),
+        ("CompleteCommit+1", Fate::Taken),
+        ("CompleteAbort+1", Fate::Taken),
+        ("Empty-1", Fate::Taken),
+        ("Ongoing/9", Fate::Taken),
+        ("unknown", Fate::UnknownId),
+    ] {
+        assert_eq!(described(state).map(|described| described.fate_of(&handle())), Some(fate), "{state}");
     }
 }
 

@@ -53,6 +53,6 @@ mod wire;
 
 pub use admin::{BrokerSetting, Fenced, Listed, Listing, TopicFacts, TransactionAdmin};
 pub use describe::{Described, Description, TransactionState};
-pub use end::{End, EndOutcome, TransactionHandle};
+pub use end::{End, EndOutcome, Fate, TransactionHandle};
 pub use error::KafkaError;
 pub use settings::{Settings, SettingsError};

@@ -25,7 +25,7 @@ impl TransactionAdmin {
         loop {
             let why = match self.end_once(handle, end, deadline) {
                 Ok(Verdict::Is(outcome)) => return with_history(outcome, maybe_done),
-                Ok(Verdict::Again { maybe_done: maybe, why, .. }) => {
+                Ok(Verdict::Again { maybe_done: maybe, why }) => {
                     maybe_done |= maybe;
                     why
                 }
@@ -37,7 +37,7 @@ impl TransactionAdmin {
                     error.to_string()
                 }
             };
-            if !attempts.again() {
+            if let Err(why) = attempts.again(why) {
                 return if maybe_done { EndOutcome::Unknown(why) } else { EndOutcome::Retryable(why) };
             }
         }
@@ -51,9 +51,9 @@ impl TransactionAdmin {
         let described = if needs_description(answer.error_code) { self.describe_if_possible(id, deadline) } else { None };
         let mut verdict = judge(end, handle, answer.error_code, described.as_ref());
         match &mut verdict {
-            Verdict::Again { elsewhere: true, .. } => self.heed(id, &address, answer.error_code),
+            Verdict::Again { .. } => self.heed(id, &address, answer.error_code),
             Verdict::Is(EndOutcome::Refused(error)) => error.set_broker(&address),
-            Verdict::Again { .. } | Verdict::Is(_) => {}
+            Verdict::Is(_) => {}
         }
         Ok(verdict)
     }

@@ -56,9 +56,12 @@ impl TransactionAdmin {
 
     /// What a coordinator's error code means for the next attempt: another broker may have to be asked.
     fn heed(&mut self, id: &str, address: &Address, error: i16) {
-        if code::moves_coordinator(error) {
-            self.cluster.forget(id);
-            // Also a broker that answers for a cluster it no longer belongs to.
+        if !code::moves_coordinator(error) {
+            return;
+        }
+        self.cluster.forget(id);
+        if error != code::COORDINATOR_LOAD_IN_PROGRESS {
+            // A broker that the rest of its cluster has lost may go on sending us to itself: the next search asks another.
             self.cluster.disconnect(address);
         }
     }

@@ -9,5 +9,7 @@ mod scram;
 mod scram_tests;
 mod socket;
 pub(crate) mod tls;
+#[cfg(test)]
+mod tls_tests;
 
 pub(crate) use connection::Connection;

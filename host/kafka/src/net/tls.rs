@@ -5,14 +5,15 @@ use crate::settings::{Authorities, Pem, SettingsError, TlsSettings};
 use openssl::error::ErrorStack;
 use openssl::pkey::{PKey, Private};
 use openssl::ssl::{HandshakeError, SslConnector, SslConnectorBuilder, SslFiletype, SslMethod, SslStream, SslVerifyMode};
-use openssl::x509::X509;
 use openssl::x509::store::X509StoreBuilder;
+use openssl::x509::{X509, X509VerifyResult};
 use std::path::Path;
 
 /// What every connection of a client shares.
 #[derive(Clone)]
 pub(crate) struct Tls {
     connector: SslConnector,
+    verify: bool,
     verify_host: bool,
 }
 
@@ -35,7 +36,7 @@ impl Tls {
             identify(&mut builder, certificate, key, password)?;
         }
         builder.set_verify(if settings.verify { SslVerifyMode::PEER } else { SslVerifyMode::NONE });
-        Ok(Tls { connector: builder.build(), verify_host: settings.verify && settings.verify_host })
+        Ok(Tls { connector: builder.build(), verify: settings.verify, verify_host: settings.verify && settings.verify_host })
     }
 
     /// Greets a broker, on a connected socket whose deadline is set.
@@ -46,7 +47,7 @@ impl Tls {
             HandshakeError::SetupFailure(error) => Refused::Broken(error.to_string()),
             HandshakeError::Failure(half) | HandshakeError::WouldBlock(half) => {
                 let verified = half.ssl().verify_result();
-                if verified != openssl::x509::X509VerifyResult::OK {
+                if self.verify && verified != X509VerifyResult::OK {
                     return Refused::Certificate(verified.error_string().to_owned());
                 }
                 Refused::Handshake(half.into_error())

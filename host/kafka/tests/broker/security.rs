@@ -145,19 +145,14 @@ fn listeners_of_another_kind_are_recognised() {
         std::iter::once(("security.protocol", "sasl_plaintext")).chain(sasl[2..].iter().copied()).collect();
 
     let plain_at_tls = error(broker, sasl_port(broker), &[]);
-    println!("{plain_at_tls}");
     assert!(plain_at_tls.to_string().contains("security.protocol"), "{plain_at_tls}");
     let tls_at_plain = error(broker, broker.port, &tls);
-    println!("{tls_at_plain}");
     assert!(tls_at_plain.to_string().contains("is it a listener without TLS"), "{tls_at_plain}");
     let no_sasl = error(broker, sasl_port(broker), &tls);
-    println!("{no_sasl}");
     assert!(no_sasl.to_string().contains("does this port ask for SASL (security.protocol)"), "{no_sasl}");
     let sasl_at_plain = error(broker, broker.port, &without_tls);
-    println!("{sasl_at_plain}");
     check(&sasl_at_plain, false, &["this port asks for no SASL: set security.protocol to plaintext or ssl"]);
     let no_certificate = error(broker, mtls_port(broker), &tls);
-    println!("{no_certificate}");
     assert!(no_certificate.to_string().contains("ssl.certificate.location"), "{no_certificate}");
 }
 
