@@ -290,6 +290,35 @@ fn a_server_that_cannot_prove_itself_gets_no_request() {
     assert_eq!(broker.count::<EndTxnRequest>(), 0);
 }
 
+#[test]
+fn an_authentication_that_ends_is_renewed_before_it_does() {
+    let broker = FakeBroker::start(|asked| {
+        if asked.is::<SaslHandshakeRequest>() {
+            return answer::<SaslHandshakeRequest>(asked, &SaslHandshakeResponse::default());
+        }
+        if asked.is::<SaslAuthenticateRequest>() {
+            let accepted = SaslAuthenticateResponse::default().with_session_lifetime_ms(100);
+            return answer::<SaslAuthenticateRequest>(asked, &accepted);
+        }
+        greet(asked).unwrap_or_else(|| end_answer(asked, 0))
+    });
+    let sasl =
+        [("security.protocol", "sasl_plaintext"), ("sasl.mechanism", "PLAIN"), ("sasl.username", "u"), ("sasl.password", "p")];
+    let mut admin = admin(&broker, &sasl);
+    assert_eq!(admin.end(&handle(), End::Commit, within(5_000)), EndOutcome::Committed);
+    let before = broker.count::<SaslAuthenticateRequest>();
+    clock::pause(Duration::from_millis(80));
+    assert_eq!(admin.end(&handle(), End::Commit, within(5_000)), EndOutcome::Committed);
+    assert!(broker.count::<SaslAuthenticateRequest>() > before);
+    assert_eq!(broker.count::<EndTxnRequest>(), 2, "no request met the end");
+}
+
+#[test]
+fn a_client_may_be_given_to_another_thread() {
+    fn is_send<T: Send>() {}
+    is_send::<TransactionAdmin>();
+}
+
 /// Metadata of a cluster of this broker alone, whose partition of the coordinators' topic has this leader and epoch.
 fn metadata(asked: &Asked, leader: i32, epoch: i32) -> Reply {
     let host = StrBytes::from_static_str("127.0.0.1");

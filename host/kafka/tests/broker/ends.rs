@@ -2,6 +2,8 @@
 
 use crate::setup::{shared, soon};
 use crate::writer::until;
+use kafka_protocol::messages::EndTxnRequest;
+use kafka_protocol::protocol::StrBytes;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -211,4 +213,51 @@ fn a_transaction_that_was_never_written_cannot_be_committed() {
         other => panic!("{other:?}"),
     }
     assert_eq!(abort(&mut admin, &handle), EndOutcome::Aborted, "there is nothing to abort");
+}
+
+/// What the decisions of `src/end.rs` rest on: the coordinator's own codes, in every version that is spoken.
+#[test]
+fn the_coordinator_answers_as_the_table_of_decisions_says() {
+    let broker = shared();
+    let mut writer = broker.writer();
+    writer.topic("codes", 1);
+    let mut admin = broker.admin();
+    for version in 2..=4 {
+        let id = format!("codes-{version}");
+        let empty = writer.init(&id, MINUTE);
+        let stranger = TransactionHandle { producer_id: empty.producer_id + 1_000_000, ..empty.clone() };
+        let late = TransactionHandle { epoch: empty.epoch + 1, ..empty.clone() };
+        let unknown = TransactionHandle { transactional_id: format!("codes-unknown-{version}"), ..empty.clone() };
+        let mut code = |handle: &TransactionHandle, end| {
+            let request = EndTxnRequest::default()
+                .with_transactional_id(StrBytes::from_string(handle.transactional_id.clone()).into())
+                .with_producer_id(handle.producer_id.into())
+                .with_producer_epoch(handle.epoch)
+                .with_committed(end == End::Commit);
+            let mut code = 51;
+            until("the markers are written", || {
+                code = writer.call(version, &request).error_code;
+                code != 51
+            });
+            code
+        };
+        for (handle, expected) in [(&empty, 48), (&stranger, 49), (&late, 90), (&unknown, 49)] {
+            for end in [End::Commit, End::Abort] {
+                assert_eq!(code(handle, end), expected, "{end:?} of {handle:?} by v{version}");
+            }
+        }
+        let committed = broker.writer().prepare(&id, "codes", MINUTE, &["x"]);
+        for (end, expected) in [(End::Commit, 0), (End::Commit, 0), (End::Abort, 48), (End::Commit, 0)] {
+            assert_eq!(code(&committed, end), expected, "{end:?} once committed, by v{version}");
+        }
+        let aborted = broker.writer().prepare(&id, "codes", MINUTE, &["x"]);
+        for (end, expected) in [(End::Abort, 0), (End::Commit, 48), (End::Abort, 0), (End::Commit, 48)] {
+            assert_eq!(code(&aborted, end), expected, "{end:?} once aborted, by v{version}");
+        }
+        let fenced = admin.fence(&id, soon()).expect("the broker runs");
+        assert_eq!(fenced.epoch, aborted.epoch + 1);
+        for end in [End::Commit, End::Abort] {
+            assert_eq!(code(&aborted, end), 90, "{end:?} of an older epoch, by v{version}");
+        }
+    }
 }
