@@ -12,6 +12,8 @@
 #   KAFKA_TRANSACTION_VERSION  0, 1 or 2, only read when STATE is new; default: the broker's (2, before 4.0: 0)
 #   KAFKA_SASL                 1: PORT+2 speaks SASL_SSL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; users and certificates are
 #                              made by security.sh in STATE/security), PORT+3 SSL that asks for the client's certificate
+#   KAFKA_JOIN                 PORT of a running broker: this one joins its cluster, as a broker only; both need the same
+#                              KAFKA_VERSION, and this one node.id=… (not 1) among its properties
 #   KAFKA_JARS                 folder for the jars, shared by all brokers of a version (43 MB);
 #                              default: ${WEIR_CACHE:-$HOME/.cache/weir}/kafka/VERSION
 #   KAFKA_JVM                  JVM options
@@ -64,6 +66,13 @@ if [ "${KAFKA_SASL:-0}" = 1 ]; then
         scram+=(--add-scram "$mechanism=[name=scram-user,password=scram-secret]")
     done
 fi
+standalone=--standalone
+if [ -n "${KAFKA_JOIN:-}" ]; then
+    [ "${KAFKA_SASL:-0}" != 1 ] || die "KAFKA_JOIN has no KAFKA_SASL"
+    standalone=
+    printf '%s\n' process.roles=broker "controller.quorum.bootstrap.servers=127.0.0.1:$((KAFKA_JOIN + 1))" \
+        "listeners=PLAINTEXT://127.0.0.1:$port" "advertised.listeners=PLAINTEXT://127.0.0.1:$port" >>"$config"
+fi
 [ $# -eq 0 ] || printf '%s\n' "$@" >>"$config"
 
 export LC_ALL=C
@@ -73,7 +82,7 @@ if [ ! -f "$state/data/meta.properties" ]; then
     # The cluster id is any 16 bytes in base64; a fixed one makes failures repeatable.
     # shellcheck disable=SC2086
     java -XX:TieredStopAtLevel=1 "$logging" -cp "$jars/*" kafka.tools.StorageTool format \
-        -t MkU3OEVBNTcwNTJENDM2Qg -c "$config" --standalone $feature "${scram[@]}" >"$state/format.log" 2>&1 9>&- ||
+        -t MkU3OEVBNTcwNTJENDM2Qg -c "$config" $standalone $feature "${scram[@]}" >"$state/format.log" 2>&1 9>&- ||
         { tail -5 "$state/format.log" >&2; die "format failed; see $state/format.log"; }
 fi
 

@@ -21,6 +21,8 @@ pub struct Broker {
     pub port: u16,
     state: PathBuf,
     properties: Vec<String>,
+    /// What up.sh is told by its environment.
+    environment: (&'static str, String),
     /// Stops the broker when its standard input ends: with this process, or when this is dropped.
     guard: Option<Child>,
 }
@@ -32,6 +34,17 @@ fn scripts() -> PathBuf {
 impl Broker {
     /// Starts one with properties over those of tests/kafka/server.properties.
     pub fn start(properties: &[&str]) -> Self {
+        Self::start_in(("KAFKA_SASL", "1".to_owned()), properties)
+    }
+
+    /// Starts another one in the same cluster, with a plain listener only.
+    pub fn join(&self, node: i32, properties: &[&str]) -> Self {
+        let node = format!("node.id={node}");
+        let properties: Vec<&str> = properties.iter().copied().chain([node.as_str()]).collect();
+        Self::start_in(("KAFKA_JOIN", self.port.to_string()), &properties)
+    }
+
+    fn start_in(environment: (&'static str, String), properties: &[&str]) -> Self {
         let state = tempfile::Builder::new().prefix("weir-kafka-").tempdir().expect("a folder can be made").keep();
         let down = scripts().join("down.sh");
         // Not an end of this process that we are told of: it may be killed.
@@ -45,7 +58,7 @@ impl Broker {
             .spawn()
             .expect("bash can be started");
         let properties = properties.iter().map(ToString::to_string).collect();
-        let broker = Broker { port: free_ports(), state, properties, guard: Some(guard) };
+        let broker = Broker { port: free_ports(), state, properties, environment, guard: Some(guard) };
         broker.up();
         broker
     }
@@ -56,7 +69,7 @@ impl Broker {
             .arg(&self.state)
             .arg(self.port.to_string())
             .args(&self.properties)
-            .env("KAFKA_SASL", "1")
+            .env(self.environment.0, &self.environment.1)
             .stdin(Stdio::null())
             .output()
             .expect("up.sh can be started");

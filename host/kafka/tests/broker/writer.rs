@@ -3,7 +3,7 @@
 use crate::setup::soon;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
-use kafka_protocol::messages::create_topics_request::CreatableTopic;
+use kafka_protocol::messages::create_topics_request::{CreatableReplicaAssignment, CreatableTopic};
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kafka_protocol::messages::fetch_response::AbortedTransaction;
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
@@ -20,17 +20,20 @@ fn text(text: &str) -> StrBytes {
     StrBytes::from_string(text.to_owned())
 }
 
-/// One connection to the only broker. Wrong answers are panics.
+/// A connection to a broker, which leads all partitions that are written. Wrong answers are panics.
 pub struct Writer {
     stream: TcpStream,
+    port: u16,
     correlation: i32,
+    /// To the coordinator of the last id that was taken, if that is another broker.
+    coordinator: Option<Box<Writer>>,
 }
 
 impl Writer {
     pub fn connect(port: u16) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", port)).expect("the broker listens");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("it is not zero");
-        Writer { stream, correlation: 0 }
+        Writer { stream, port, correlation: 0, coordinator: None }
     }
 
     pub fn call<R: Request>(&mut self, version: i16, request: &R) -> R::Response {
@@ -58,10 +61,26 @@ impl Writer {
         answer
     }
 
-    /// Makes a topic and waits until its partitions have leaders.
+    fn at_coordinator(&mut self) -> &mut Writer {
+        match self.coordinator.take() {
+            Some(other) => self.coordinator.insert(other),
+            None => self,
+        }
+    }
+
+    /// Whether another broker coordinates the id that was taken last.
+    pub fn is_coordinated_elsewhere(&self) -> bool {
+        self.coordinator.is_some()
+    }
+
+    /// Makes a topic on broker 1 and waits until its partitions have leaders.
     pub fn topic(&mut self, name: &str, partitions: i32) {
-        let topic =
-            CreatableTopic::default().with_name(text(name).into()).with_num_partitions(partitions).with_replication_factor(1);
+        let on_first = |i| CreatableReplicaAssignment::default().with_partition_index(i).with_broker_ids(vec![1.into()]);
+        let topic = CreatableTopic::default()
+            .with_name(text(name).into())
+            .with_num_partitions(-1)
+            .with_replication_factor(-1)
+            .with_assignments((0..partitions).map(on_first).collect());
         let request = CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(30_000);
         let answer = self.call(4, &request);
         assert_eq!(answer.topics[0].error_code, 0, "{:?}", answer.topics[0].error_message);
@@ -84,10 +103,15 @@ impl Writer {
             .with_producer_epoch(-1);
         // The first search of all makes the coordinators' topic.
         let search = FindCoordinatorRequest::default().with_key(text(id)).with_key_type(1);
-        until("there is a coordinator", || self.call(3, &search).error_code == 0);
         let mut answer = InitProducerIdResponse::default();
         until("the id is taken", || {
-            answer = self.call(4, &request);
+            let found = self.call(3, &search);
+            if found.error_code != 0 {
+                return false;
+            }
+            let port = u16::try_from(found.port).expect("a port");
+            self.coordinator = (port != self.port).then(|| Box::new(Writer::connect(port)));
+            answer = self.at_coordinator().call(4, &request);
             !matches!(answer.error_code, 14 | 15 | 16 | 51)
         });
         assert_eq!(answer.error_code, 0, "InitProducerId");
@@ -105,7 +129,7 @@ impl Writer {
             .with_v3_and_below_topics(vec![to]);
         let mut added = 51;
         until("the partition is added", || {
-            let answer = self.call(0, &request);
+            let answer = self.at_coordinator().call(0, &request);
             added = answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code;
             // The markers of the transaction before may still be under way.
             added != 51
