@@ -215,6 +215,42 @@ fn a_transaction_that_was_never_written_cannot_be_committed() {
     assert_eq!(abort(&mut admin, &handle), EndOutcome::Aborted, "there is nothing to abort");
 }
 
+fn end_txn(handle: &TransactionHandle, end: End) -> EndTxnRequest {
+    EndTxnRequest::default()
+        .with_transactional_id(StrBytes::from_string(handle.transactional_id.clone()).into())
+        .with_producer_id(handle.producer_id.into())
+        .with_producer_epoch(handle.epoch)
+        .with_committed(end == End::Commit)
+}
+
+/// Somebody else asks for an end and dies before the answer; at once we ask for the same or for the other one.
+#[test]
+fn what_is_said_is_what_readers_see_whoever_else_has_asked() {
+    let broker = shared();
+    let mut writer = broker.writer();
+    writer.topic("raced", 1);
+    let mut admin = broker.admin();
+    let mut committed = Vec::new();
+    for i in 0..40 {
+        let value = format!("raced-{i}");
+        let handle = writer.prepare("raced", "raced", MINUTE, &[&value]);
+        let (theirs, ours) = match i % 4 {
+            0 => (End::Commit, End::Commit),
+            1 => (End::Abort, End::Commit),
+            2 => (End::Commit, End::Abort),
+            _ => (End::Abort, End::Abort),
+        };
+        broker.writer().send(4, &end_txn(&handle, theirs));
+        match (admin.end(&handle, ours, soon()), theirs, ours) {
+            (EndOutcome::Committed, End::Commit, _) | (EndOutcome::Committed, _, End::Commit) => committed.push(value),
+            (EndOutcome::Lost(_), End::Abort, End::Commit) | (EndOutcome::Aborted, _, End::Abort) => {}
+            other => panic!("{i}: {other:?}"),
+        }
+    }
+    assert!(committed.len() >= 10, "two commits are a commit");
+    writer.expect("raced", &committed.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
 /// What the decisions of `src/end.rs` rest on: the coordinator's own codes, in every version that is spoken.
 #[test]
 fn the_coordinator_answers_as_the_table_of_decisions_says() {
@@ -229,11 +265,7 @@ fn the_coordinator_answers_as_the_table_of_decisions_says() {
         let late = TransactionHandle { epoch: empty.epoch + 1, ..empty.clone() };
         let unknown = TransactionHandle { transactional_id: format!("codes-unknown-{version}"), ..empty.clone() };
         let mut code = |handle: &TransactionHandle, end| {
-            let request = EndTxnRequest::default()
-                .with_transactional_id(StrBytes::from_string(handle.transactional_id.clone()).into())
-                .with_producer_id(handle.producer_id.into())
-                .with_producer_epoch(handle.epoch)
-                .with_committed(end == End::Commit);
+            let request = end_txn(handle, end);
             let mut code = 51;
             until("the markers are written", || {
                 code = writer.call(version, &request).error_code;

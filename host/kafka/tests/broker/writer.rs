@@ -5,7 +5,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
 use kafka_protocol::messages::create_topics_request::{CreatableReplicaAssignment, CreatableTopic};
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
-use kafka_protocol::messages::fetch_response::AbortedTransaction;
+use kafka_protocol::messages::fetch_response::{AbortedTransaction, PartitionData};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
@@ -13,7 +13,7 @@ use kafka_protocol::records::{Compression, Record, RecordBatchDecoder, RecordBat
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_kafka::TransactionHandle;
 
 fn text(text: &str) -> StrBytes {
@@ -37,6 +37,12 @@ impl Writer {
     }
 
     pub fn call<R: Request>(&mut self, version: i16, request: &R) -> R::Response {
+        self.send(version, request);
+        self.receive::<R>(version)
+    }
+
+    /// Asks, and does not wait for the answer.
+    pub fn send<R: Request>(&mut self, version: i16, request: &R) {
         self.correlation += 1;
         let header = RequestHeader::default()
             .with_request_api_key(R::KEY)
@@ -50,6 +56,9 @@ impl Writer {
         frame.put_u32(body.len() as u32);
         frame.put(body);
         self.stream.write_all(&frame).expect("the broker reads");
+    }
+
+    fn receive<R: Request>(&mut self, version: i16) -> R::Response {
         let mut length = [0; 4];
         self.stream.read_exact(&mut length).expect("the broker answers");
         let mut frame = vec![0; u32::from_be_bytes(length) as usize];
@@ -162,7 +171,23 @@ impl Writer {
 
     /// Values that a reader sees in partition 0 that reads what is committed, and whether an open transaction holds it back.
     pub fn read(&mut self, topic: &str) -> (Vec<String>, bool) {
-        let partition = FetchPartition::default().with_partition(0).with_fetch_offset(0).with_partition_max_bytes(1 << 20);
+        let (mut records, mut aborted) = (Vec::new(), Vec::new());
+        loop {
+            let next = records.last().map_or(0, |record: &Record| record.offset + 1);
+            let found = self.fetch(topic, next);
+            let mut bytes = found.records.unwrap_or_default();
+            while bytes.has_remaining() {
+                records.extend(RecordBatchDecoder::decode(&mut bytes).expect("record batches").records);
+            }
+            aborted.extend(found.aborted_transactions.unwrap_or_default());
+            if records.last().map_or(0, |record| record.offset + 1) >= found.last_stable_offset {
+                return (committed(&records, &aborted), found.last_stable_offset < found.high_watermark);
+            }
+        }
+    }
+
+    fn fetch(&mut self, topic: &str, from: i64) -> PartitionData {
+        let partition = FetchPartition::default().with_partition(0).with_fetch_offset(from).with_partition_max_bytes(1 << 20);
         let wanted = FetchTopic::default().with_topic(text(topic).into()).with_partitions(vec![partition]);
         let request = FetchRequest::default()
             .with_replica_id((-1).into())
@@ -170,16 +195,9 @@ impl Writer {
             .with_max_bytes(1 << 20)
             .with_isolation_level(1)
             .with_topics(vec![wanted]);
-        let answer = self.call(11, &request);
-        let found = &answer.responses[0].partitions[0];
+        let found = self.call(11, &request).responses.remove(0).partitions.remove(0);
         assert_eq!(found.error_code, 0, "Fetch");
-        let mut bytes = found.records.clone().unwrap_or_default();
-        let mut records = Vec::new();
-        while bytes.has_remaining() {
-            records.extend(RecordBatchDecoder::decode(&mut bytes).expect("record batches").records);
-        }
-        let held_back = found.last_stable_offset < found.high_watermark;
-        (committed(&records, found.aborted_transactions.as_deref().unwrap_or_default()), held_back)
+        found
     }
 
     /// Waits until a reader sees exactly these, with nothing held back.
@@ -200,6 +218,8 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// One batch with a record for each value, the first of its producer in this partition.
 fn batch(handle: &TransactionHandle, values: &[&str]) -> Bytes {
+    // Of today, as the markers are: records of long ago would get files of their own, and be deleted as too old.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970").as_millis() as i64;
     let records: Vec<Record> = values
         .iter()
         .enumerate()
@@ -213,7 +233,7 @@ fn batch(handle: &TransactionHandle, values: &[&str]) -> Bytes {
             timestamp_type: TimestampType::Creation,
             offset: i as i64,
             sequence: i as i32,
-            timestamp: 0,
+            timestamp: now,
             key: None,
             value: Some(Bytes::from(value.to_string())),
             headers: Default::default(),
