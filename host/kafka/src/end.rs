@@ -69,7 +69,7 @@ pub enum Fate {
     Aborted,
     /// It is open, and can be committed.
     Open,
-    /// Nothing was written in it: there is nothing to commit, now or ever.
+    /// Nothing has been written in it: there is nothing to commit, and never will be once its writer is gone.
     Empty,
     /// It is in a phase from which nothing follows yet; ask again.
     Changing,
