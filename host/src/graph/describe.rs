@@ -194,6 +194,10 @@ fn source_reason(source: &SourceSpec) -> String {
     let name = &source.name;
     match &source.connector {
         SourceConnectorSpec::File { .. } => format!("'{name}' replays its files from the offset in the checkpoint"),
+        SourceConnectorSpec::Kafka(kafka) => {
+            let what = if kafka.read_uncommitted { ", also what open and aborted transactions wrote" } else { "" };
+            format!("'{name}' reads its partitions again from the offsets in the checkpoint{what}")
+        }
         SourceConnectorSpec::Sequence { .. } => {
             format!("'{name}' makes the same records again from the number in the checkpoint")
         }
@@ -224,10 +228,20 @@ fn sink_guarantee(sink: &SinkSpec) -> (Guarantee, String) {
         SinkConnectorSpec::Discard => {
             (Guarantee::None, format!("'{name}' throws its records away: there is nothing to guarantee"))
         }
+        SinkConnectorSpec::Kafka(_) if sink.guarantee == Guarantee::AtLeastOnce => (
+            Guarantee::AtLeastOnce,
+            format!("'{name}' writes without transactions, as was asked for: after a failure some records come twice"),
+        ),
+        SinkConnectorSpec::Kafka(_) => (
+            Guarantee::ExactlyOnce,
+            format!(
+                "'{name}' commits its transactions once the checkpoint is complete, for readers with isolation.level=read_committed"
+            ),
+        ),
         SinkConnectorSpec::File { .. } | SinkConnectorSpec::Plugin { .. } => {
             let how = match &sink.connector {
                 SinkConnectorSpec::File { .. } => "commits staged files by a rename",
-                SinkConnectorSpec::Plugin { .. } | SinkConnectorSpec::Discard => {
+                SinkConnectorSpec::Plugin { .. } | SinkConnectorSpec::Kafka(_) | SinkConnectorSpec::Discard => {
                     "commits prepared transactions, if the plugin keeps its contract,"
                 }
             };

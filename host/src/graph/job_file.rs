@@ -4,6 +4,7 @@ use super::cycles;
 use super::document::{Document, Section, Text, kind};
 use super::environment::Lookup;
 use super::job_graph::*;
+use super::kafka_spec::TransactionNeeds;
 use super::names::{Names, check_name};
 use super::nodes::{self, NodeDefaults};
 use super::paths;
@@ -101,6 +102,15 @@ fn read(document: &Document<'_>, root: &DeTable<'_>, file: &Path, folder: &Path)
     let names = Names::collect(document, &sources, &operators, &sinks);
     let dead_letter = head.dead_letter.as_ref().and_then(|text| dead_letter_sink(document, &names, text));
     let defaults = NodeDefaults {
+        job: &head.name,
+        transactions: TransactionNeeds {
+            interval: checkpoint.interval + checkpoint.min_pause,
+            checkpoint_timeout: checkpoint.timeout,
+            restart_delay: match restart.strategy {
+                RestartStrategy::Exponential => restart.max_delay,
+                RestartStrategy::Fixed | RestartStrategy::None => restart.delay,
+            },
+        },
         parallelism: head.parallelism,
         folder,
         names: &names,
@@ -108,7 +118,7 @@ fn read(document: &Document<'_>, root: &DeTable<'_>, file: &Path, folder: &Path)
         wants_dead_letter: head.dead_letter.is_some(),
     };
     let graph = JobGraph {
-        name: head.name,
+        name: head.name.clone(),
         file: file.to_path_buf(),
         folder: folder.to_path_buf(),
         dead_letter,

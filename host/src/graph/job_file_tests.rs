@@ -358,16 +358,18 @@ fn what_a_later_version_will_know_is_refused_by_name() {
         let problems = parse(&line(section, key)).expect_err(key);
         assert!(problems.len() == 1 && problems[0].contains(want), "{key}: {problems:?}");
     }
-    for connector in ["kafka", "nexmark"] {
+    for connector in ["nexmark"] {
         let text = changed("connector = \"file\"\npath = \"data/*.csv\"", &format!("connector = \"{connector}\"\ntopic = \"t\""));
         let want = format!(
-            "job.toml:7:13: [[source]] in: connector = \"{connector}\" is not in this version; it can be 'file' or 'sequence'"
+            "job.toml:7:13: [[source]] in: connector = \"{connector}\" is not in this version; it can be 'file', 'kafka' or 'sequence'"
         );
         refused(&text, &[&want]);
     }
     refused(
-        &changed("connector = \"file\"\nfrom = \"parse\"", "connector = \"kafka\"\nfrom = \"parse\""),
-        &["job.toml:17:13: [[sink]] out: connector = \"kafka\" is not in this version; it can be 'file', 'discard' or 'plugin'"],
+        &changed("connector = \"file\"\nfrom = \"parse\"", "connector = \"postgres\"\nfrom = \"parse\""),
+        &[
+            "job.toml:17:13: [[sink]] out: connector = \"postgres\" is not in this version; it can be 'file', 'kafka', 'discard' or 'plugin'",
+        ],
     );
 }
 
@@ -403,7 +405,7 @@ fn one_wrong_thing_gives_one_problem() {
         (
             "connector = \"file\"\npath = \"data/*.csv\"",
             "path = \"x\"",
-            "job.toml:5:1: [[source]] in: 'connector' is missing; say where the records are: file or sequence",
+            "job.toml:5:1: [[source]] in: 'connector' is missing; say where the records are: file, kafka or sequence",
         ),
         (
             "path = \"data/*.csv\"",

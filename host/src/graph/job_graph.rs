@@ -2,6 +2,7 @@
 
 use super::document::Setting;
 use super::execution::NodeRef;
+use super::kafka_spec::{KafkaSinkSpec, KafkaSourceSpec};
 use crate::connectors::Guarantee;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -167,6 +168,8 @@ pub struct SourceSpec {
 /// A source connector's settings.
 #[derive(Clone, Debug)]
 pub enum SourceConnectorSpec {
+    /// Topics of a Kafka cluster.
+    Kafka(Box<KafkaSourceSpec>),
     /// Files.
     File {
         /// Absolute glob.
@@ -356,7 +359,7 @@ impl SinkSpec {
     pub fn folders(&self) -> Vec<&Path> {
         match &self.connector {
             SinkConnectorSpec::File { path } => vec![path.as_path()],
-            SinkConnectorSpec::Discard => Vec::new(),
+            SinkConnectorSpec::Discard | SinkConnectorSpec::Kafka(_) => Vec::new(),
             SinkConnectorSpec::Plugin { grants, .. } => grants.folders.values().map(PathBuf::as_path).collect(),
         }
     }
@@ -365,6 +368,8 @@ impl SinkSpec {
 /// A sink connector's settings.
 #[derive(Clone, Debug)]
 pub enum SinkConnectorSpec {
+    /// A topic of a Kafka cluster.
+    Kafka(Box<KafkaSinkSpec>),
     /// Files that appear whole at each checkpoint.
     File {
         /// Absolute folder.

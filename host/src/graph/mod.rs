@@ -12,6 +12,8 @@ pub mod execution;
 pub mod folders;
 pub mod job_file;
 mod job_graph;
+mod kafka_settings;
+mod kafka_spec;
 mod names;
 mod nodes;
 mod notes;
@@ -24,6 +26,7 @@ pub use document::Setting;
 pub(crate) use document::suggestion;
 pub use execution::{ExecutionGraph, PluginFacts};
 pub use job_graph::*;
+pub use kafka_spec::*;
 pub use problem::Problem;
 
 #[cfg(test)]
@@ -32,3 +35,5 @@ mod derive_tests;
 mod guide_tests;
 #[cfg(test)]
 mod job_file_tests;
+#[cfg(test)]
+mod kafka_tests;

@@ -4,6 +4,8 @@ use super::document::{Document, Section, quote};
 use super::edges;
 use super::job_file::MAX_PARALLELISM;
 use super::job_graph::*;
+use super::kafka_settings;
+use super::kafka_spec::TransactionNeeds;
 use super::names::{Names, check_name};
 use super::paths;
 use super::plugin_settings;
@@ -14,6 +16,10 @@ use toml::de::{DeTable, DeValue};
 
 /// What the nodes take from the rest of the job file.
 pub(super) struct NodeDefaults<'n> {
+    /// `[job].name`.
+    pub job: &'n str,
+    /// What the job asks of transactions that live outside.
+    pub transactions: TransactionNeeds,
     /// `[job].parallelism`.
     pub parallelism: u32,
     /// Where relative paths start.
@@ -26,14 +32,15 @@ pub(super) struct NodeDefaults<'n> {
     pub wants_dead_letter: bool,
 }
 
-const CONNECTOR_HINT: &str = "say where the records are: file or sequence";
-const LATER_SOURCES: &[&str] = &["kafka", "nexmark"];
-const LATER_SINKS: &[&str] = &["kafka", "postgres", "mysql", "mariadb", "doris", "starrocks"];
+const CONNECTOR_HINT: &str = "say where the records are: file, kafka or sequence";
+const LATER_SOURCES: &[&str] = &["nexmark"];
+const LATER_SINKS: &[&str] = &["postgres", "mysql", "mariadb", "doris", "starrocks"];
 
 /// Which connector a source has.
 #[derive(Clone, Copy)]
 enum SourceKind {
     File,
+    Kafka,
     Sequence,
 }
 
@@ -41,6 +48,7 @@ enum SourceKind {
 #[derive(Clone, Copy)]
 enum SinkKind {
     File,
+    Kafka,
     Discard,
     Plugin,
 }
@@ -48,7 +56,7 @@ enum SinkKind {
 /// Reads `[[source]]`.
 pub(super) fn source(mut section: Section<'_, '_>, defaults: &NodeDefaults<'_>) -> SourceSpec {
     let name = name(&mut section);
-    let kinds = [("file", SourceKind::File), ("sequence", SourceKind::Sequence)];
+    let kinds = [("file", SourceKind::File), ("kafka", SourceKind::Kafka), ("sequence", SourceKind::Sequence)];
     let kind = connector(&mut section, &kinds, LATER_SOURCES, CONNECTOR_HINT);
     let parallelism = parallelism(&mut section, defaults.parallelism);
     let rate = section.optional_whole("rate", 1..=u64::MAX);
@@ -62,6 +70,10 @@ pub(super) fn source(mut section: Section<'_, '_>, defaults: &NodeDefaults<'_>) 
     };
     let connector = match kind {
         SourceKind::File => file_source(&mut section, defaults.folder),
+        SourceKind::Kafka => {
+            let group = format!("weir-{}-{name}", defaults.job);
+            SourceConnectorSpec::Kafka(Box::new(kafka_settings::source(&mut section, defaults.folder, &group)))
+        }
         SourceKind::Sequence => sequence_source(&mut section),
     };
     section.finish();
@@ -147,7 +159,7 @@ pub(super) fn operator(mut section: Section<'_, '_>, defaults: &NodeDefaults<'_>
 pub(super) fn sink(mut section: Section<'_, '_>, index: usize, defaults: &NodeDefaults<'_>) -> SinkSpec {
     // The dead-letter sink has the operators with that policy as its inputs; it may have others.
     let needs_input = defaults.dead_letter != Some(index);
-    let parts = sink_parts(&mut section, defaults.parallelism, defaults.folder);
+    let parts = sink_parts(&mut section, (defaults.job, defaults.transactions), defaults.parallelism, defaults.folder);
     let inputs = edges::inputs(&mut section, defaults.names, needs_input);
     check_repeated_input(&section, &inputs);
     finish_sink(section, parts, inputs)
@@ -158,7 +170,7 @@ pub(super) fn stored_sink(document: &Document<'_>, table: &DeTable<'_>) -> SinkS
     let mut section = Section::new(document, "[[sink]]", 0..0, table);
     section.get("from");
     section.get("partition");
-    let parts = sink_parts(&mut section, 1, Path::new("/"));
+    let parts = sink_parts(&mut section, ("", TransactionNeeds::default()), 1, Path::new("/"));
     finish_sink(section, parts, Vec::new())
 }
 
@@ -170,14 +182,24 @@ struct SinkParts {
     connector: Option<SinkConnectorSpec>,
 }
 
-fn sink_parts(section: &mut Section<'_, '_>, parallelism_default: u32, folder: &Path) -> SinkParts {
+fn sink_parts(
+    section: &mut Section<'_, '_>,
+    (job, transactions): (&str, TransactionNeeds),
+    parallelism_default: u32,
+    folder: &Path,
+) -> SinkParts {
     let name = name(section);
-    let kinds = [("file", SinkKind::File), ("discard", SinkKind::Discard), ("plugin", SinkKind::Plugin)];
-    let kind = connector(section, &kinds, LATER_SINKS, "say where the records go: file, discard or plugin");
+    let kinds =
+        [("file", SinkKind::File), ("kafka", SinkKind::Kafka), ("discard", SinkKind::Discard), ("plugin", SinkKind::Plugin)];
+    let kind = connector(section, &kinds, LATER_SINKS, "say where the records go: file, kafka, discard or plugin");
     let parallelism = parallelism(section, parallelism_default);
     let guarantee = guarantee(section, kind);
     let connector = kind.map(|kind| match kind {
         SinkKind::File => SinkConnectorSpec::File { path: sink_path(section, folder) },
+        SinkKind::Kafka => {
+            let prefix = format!("weir-{job}-{name}");
+            SinkConnectorSpec::Kafka(Box::new(kafka_settings::sink(section, folder, &prefix, transactions)))
+        }
         SinkKind::Discard => SinkConnectorSpec::Discard,
         SinkKind::Plugin => {
             let plugin = plugin_settings::read(section, folder);
@@ -226,7 +248,7 @@ fn guarantee(section: &mut Section<'_, '_>, kind: Option<SinkKind>) -> Guarantee
             }
             Guarantee::None
         }
-        Some(SinkKind::File | SinkKind::Plugin) => {
+        Some(SinkKind::File | SinkKind::Kafka | SinkKind::Plugin) => {
             let why = "the strongest that this connector gives: it commits with the checkpoint";
             section.choice("guarantee", &words, &[], Some(("exactly-once", why))).unwrap_or(Guarantee::ExactlyOnce)
         }
@@ -261,6 +283,12 @@ fn stored_section(
         SinkConnectorSpec::File { path } => {
             set("connector", json!("file"));
             set("path", plugin_settings::literal_path(path));
+        }
+        SinkConnectorSpec::Kafka(kafka) => {
+            set("connector", json!("kafka"));
+            for (key, value) in kafka.stored() {
+                set(key, value);
+            }
         }
         SinkConnectorSpec::Discard => {
             set("connector", json!("discard"));

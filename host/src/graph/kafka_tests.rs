@@ -1,0 +1,130 @@
+//! The keys of connector `kafka`: what they become, what is refused, and that no secret is shown.
+
+use super::job_file::{self, sink_from_section};
+use super::*;
+use std::path::Path;
+use std::time::Duration;
+
+const JOB: &str = r#"
+[job]
+name = "orders"
+
+[[source]]
+name = "in"
+connector = "kafka"
+brokers = "a:9092,b"
+topic = ["x", "y", "x"]
+
+[[sink]]
+name = "out"
+connector = "kafka"
+from = "in"
+brokers = "${BROKERS}"
+topic = "z"
+"#;
+
+fn environment(name: &str) -> Option<String> {
+    match name {
+        "BROKERS" => Some("c:1".to_owned()),
+        "PASSWORD" => Some("hunter2".to_owned()),
+        _ => None,
+    }
+}
+
+fn parse(text: &str) -> Result<JobGraph, String> {
+    job_file::parse(text, Path::new("job.toml"), Path::new("/jobs/a"), &environment)
+        .map_err(|problems| problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n"))
+}
+
+/// The job with lines after the source's or the sink's topic.
+fn with(after: &str, lines: &str) -> String {
+    assert!(JOB.contains(after));
+    JOB.replace(after, &format!("{after}\n{lines}"))
+}
+
+const SOURCE: &str = r#"topic = ["x", "y", "x"]"#;
+const SINK: &str = r#"topic = "z""#;
+
+fn source(text: &str) -> KafkaSourceSpec {
+    let graph = parse(text).unwrap_or_else(|problems| panic!("{problems}"));
+    let SourceConnectorSpec::Kafka(source) = &graph.sources[0].connector else { panic!("it is kafka") };
+    (**source).clone()
+}
+
+fn sink(text: &str) -> KafkaSinkSpec {
+    let graph = parse(text).unwrap_or_else(|problems| panic!("{problems}"));
+    let SinkConnectorSpec::Kafka(sink) = &graph.sinks[0].connector else { panic!("it is kafka") };
+    (**sink).clone()
+}
+
+#[test]
+fn what_is_left_out_has_a_default() {
+    let source = source(JOB);
+    assert_eq!(source.topics, KafkaTopics::Names(vec!["x".to_owned(), "y".to_owned()]));
+    assert_eq!((source.start, source.until_end, source.read_uncommitted), (KafkaStart::Earliest, false, false));
+    assert_eq!((source.discovery, source.on_lost_offsets), (Some(Duration::from_secs(30)), LostOffsets::Fail));
+    assert_eq!((source.group.as_str(), source.commit_offsets), ("weir-orders-in", false));
+    let sink = sink(JOB);
+    assert_eq!((sink.cluster.brokers.as_str(), sink.topic.as_str(), sink.prefix.as_str()), ("c:1", "z", "weir-orders-out"));
+    // 1 s of interval, 2 min of checkpoint, 5 min of restart, 30 s.
+    assert_eq!(sink.needs.lifetime(), Duration::from_secs(451));
+}
+
+#[test]
+fn a_start_may_be_a_time_or_offsets() {
+    assert_eq!(source(&with(SOURCE, "start = { timestamp_ms = 17 }")).start, KafkaStart::Timestamp(17));
+    let offsets = source(&with(SOURCE, "start = { offsets = { \"x/0\" = 5 } }")).start;
+    assert_eq!(offsets, KafkaStart::Offsets([("x/0".to_owned(), 5)].into()));
+    let pattern = source(&JOB.replace(SOURCE, "topic_pattern = \"x-.*\"")).topics;
+    assert_eq!(pattern, KafkaTopics::Pattern("x-.*".to_owned()));
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_cure() {
+    let cases = [
+        (with(SOURCE, "start = {}"), "'timestamp_ms' or 'offsets'"),
+        (with(SOURCE, "start = { offsets = { x = 5 } }"), "\"orders/0\" = 17"),
+        (with(SOURCE, "start = \"first\""), "it can be 'earliest'"),
+        (with(SOURCE, "topic_pattern = \"x\""), "set one of them"),
+        (JOB.replace(SOURCE, "topic_pattern = \"x(\""), "no regular expression"),
+        (JOB.replace(SOURCE, "topic = []"), "at least one topic"),
+        (JOB.replace(SOURCE, "topic = \"a b\""), "can't be a topic"),
+        (JOB.replace("a:9092,b", "a:port"), "write host:port"),
+        (with(SOURCE, "options = { \"isolation.level\" = \"x\" }"), "set 'isolation'"),
+        (with(SOURCE, "options = { \"sasl.password\" = \"x\" }"), "set 'sasl'"),
+        (with(SINK, "options = { \"acks\" = 1 }"), "weir needs all"),
+        (with(SINK, "topic_header = \"to\""), "not in this version"),
+        (with(SINK, "transaction_prefix = \"a b\""), "use up to 150"),
+        (with(SINK, "transaction_timeout = \"1ms\""), "below a second"),
+        (with(SINK, "tls = { key = \"k.pem\" }"), "go together"),
+        (with(SINK, "sasl = { mechanism = \"GSSAPI\", username = \"u\", password = \"${PASSWORD}\" }"), "not in this version"),
+        (with(SINK, "bootstrap = \"a\""), "unknown key 'bootstrap'"),
+    ];
+    for (text, want) in cases {
+        let problems = parse(&text).expect_err(&text);
+        assert!(problems.contains(want), "{want}: {problems}\n{text}");
+    }
+}
+
+#[test]
+fn a_password_comes_from_the_environment_and_goes_nowhere() {
+    let sasl = |password: &str| {
+        with(SINK, &format!("tls = {{}}\nsasl = {{ mechanism = \"PLAIN\", username = \"u\", password = \"{password}\" }}"))
+    };
+    for literal in ["hunter2", "${PASSWORD:-hunter2}", "x${PASSWORD}"] {
+        let problems = parse(&sasl(literal)).expect_err("it stands in the job file");
+        assert!(problems.contains("give it by the environment") && !problems.contains("hunter2"), "{problems}");
+    }
+    let graph = parse(&sasl("${PASSWORD}")).expect("a reference");
+    let shown = format!("{graph:?}");
+    assert!(!shown.contains("hunter2") && shown.contains("${PASSWORD}"), "{shown}");
+    let section = &graph.sinks[0].section;
+    assert!(!section.to_string().contains("hunter2"), "{section}");
+    // What a manifest keeps is enough to commit by, with the password of that day.
+    let again = sink_from_section(section, &environment).expect("its own section");
+    let (SinkConnectorSpec::Kafka(first), SinkConnectorSpec::Kafka(again)) = (&graph.sinks[0].connector, &again.connector) else {
+        panic!("it is kafka")
+    };
+    assert_eq!((&first.cluster, &first.topic, &first.prefix), (&again.cluster, &again.topic, &again.prefix));
+    assert_eq!(again.cluster.sasl.as_ref().expect("kept").password.expose(), "hunter2");
+}
