@@ -11,6 +11,8 @@ pub const POINTS: &[(&str, &str)] = &[
     ("barrier-aligned", "last input aligned, snapshot not taken"),
     ("snapshot-sync-done", "the synchronous part of a snapshot is done"),
     ("upload-partial", "some state files are written"),
+    ("kafka-standby-ready", "the producer of a next transaction is ready"),
+    ("kafka-flushed", "all records of a transaction are acknowledged, it is not prepared yet"),
     ("sink-prepared", "prepared, not acknowledged"),
     ("ack-received", "the first of several acknowledgements"),
     ("all-acked", "all acknowledged, manifest not written"),
@@ -23,6 +25,7 @@ pub const POINTS: &[(&str, &str)] = &[
     ("retention", "between deleting one old file and the next"),
     ("restore-begun", "restore has begun"),
     ("recover-committed", "recovery has committed, not yet aborted the rest"),
+    ("recover-fencing", "recovery has fenced half of the transactional ids"),
     ("recover-aborted", "recovery has aborted, no new record yet"),
     ("final-checkpoint", "the final checkpoint is triggered"),
 ];

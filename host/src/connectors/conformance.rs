@@ -125,7 +125,15 @@ impl<'a> Run<'a> {
         let prepared =
             step().map_err(|error| error.message)?.ok_or("records were written, but the durable step gives no committable")?;
         let plugin = self.rig.connector.plugin_digest().map(str::to_owned);
-        Ok(Committable { id, checkpoint, version: prepared.version, bytes: prepared.bytes, plugin, sources: Vec::new() })
+        Ok(Committable {
+            id,
+            checkpoint,
+            version: prepared.version,
+            bytes: prepared.bytes,
+            plugin,
+            sources: Vec::new(),
+            valid_until: None,
+        })
     }
 
     /// One writer, one prepared transaction, and then a crash of the writer.
@@ -442,7 +450,15 @@ fn write_while_committing(rig: &Rig) -> Outcome {
     let prepared = step.ok_or("no durable step")?().map_err(|error| error.message)?.ok_or("no committable")?;
     let plugin = rig.connector.plugin_digest().map(str::to_owned);
     let checkpoint = CheckpointId::new(run.generation, 2);
-    let two = Committable { id: open, checkpoint, version: prepared.version, bytes: prepared.bytes, plugin, sources: Vec::new() };
+    let two = Committable {
+        id: open,
+        checkpoint,
+        version: prepared.version,
+        bytes: prepared.bytes,
+        plugin,
+        sources: Vec::new(),
+        valid_until: None,
+    };
     answers("commit", &committer.commit(&[two]), &["committed"])?;
     run.sees(&["a", "b", "c"])
 }

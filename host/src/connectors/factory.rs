@@ -3,6 +3,7 @@
 use super::discard::DiscardConnector;
 use super::file_sink::FileSinkConnector;
 use super::file_source::FileSourceConnector;
+use super::kafka::{KafkaSinkConnector, KafkaSourceConnector};
 use super::plugin_sink::{PluginSinkConnector, PluginSource};
 use super::rate::RateLimitedConnector;
 use super::sequence::SequenceConnector;
@@ -24,6 +25,7 @@ pub fn source_connector(spec: &SourceSpec) -> Result<Box<dyn SourceConnector>, C
             let (name, pattern) = (spec.name.clone(), path.clone());
             Box::new(FileSourceConnector { name, pattern, format: *format, skip_header: *skip_header })
         }
+        SourceConnectorSpec::Kafka(kafka) => Box::new(KafkaSourceConnector::new(&spec.name, kafka)),
         SourceConnectorSpec::Sequence { count, keys, value_bytes, seed } => {
             Box::new(SequenceConnector::new(&spec.name, *count, *keys, *value_bytes, *seed)?)
         }
@@ -46,6 +48,7 @@ pub fn source_connector(spec: &SourceSpec) -> Result<Box<dyn SourceConnector>, C
 pub fn sink_connector(spec: &SinkSpec, plugins: &Arc<dyn PluginSource>) -> Result<Box<dyn SinkConnector>, ConnectorError> {
     match &spec.connector {
         SinkConnectorSpec::File { path } => Ok(Box::new(FileSinkConnector::new(&spec.name, path)?)),
+        SinkConnectorSpec::Kafka(kafka) => Ok(Box::new(KafkaSinkConnector::new(&spec.name, kafka, spec.guarantee))),
         SinkConnectorSpec::Discard => Ok(Box::new(DiscardConnector)),
         SinkConnectorSpec::Plugin { .. } => Ok(Box::new(PluginSinkConnector::new(spec, Arc::clone(plugins))?)),
     }

@@ -52,6 +52,7 @@ fn prepared(path: &Path, number: u32, lines: &[&str]) -> Committable {
         bytes: prepared.bytes,
         plugin: None,
         sources: Vec::new(),
+        valid_until: None,
     }
 }
 
@@ -331,6 +332,7 @@ fn large_transactions_are_whole() {
         bytes: prepared.bytes,
         plugin: None,
         sources: Vec::new(),
+        valid_until: None,
     };
     // Another generation commits it, so its checksum is compared too.
     assert_eq!(committer(folder.path(), 2).commit(&[what]), [CommitAnswer::Committed]);

@@ -176,6 +176,6 @@ impl OpenFile {
         let bytes = serde_json::to_vec(&staged).map_err(|error| {
             ConnectorError::permanent(format!("sink {}: its folder can't be noted in a checkpoint: {error}", staging.sink()))
         })?;
-        Ok(Prepared { version: COMMITTABLE_VERSION, bytes })
+        Ok(Prepared { version: COMMITTABLE_VERSION, bytes, valid_until: None })
     }
 }

@@ -11,6 +11,7 @@ mod file_sink;
 mod file_source;
 mod file_staging;
 mod file_writer;
+mod kafka;
 mod line_reader;
 pub mod plugin_sink;
 mod rate;
@@ -22,7 +23,7 @@ use crate::channel::{Provenance, SourceSpan};
 use crate::graph::Problem;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_plugin::batch::RecordBatch;
 use weir_protocol::{CheckpointId, Generation, Lineage, TransactionId};
 
@@ -33,6 +34,8 @@ pub enum Remedy {
     Restart,
     /// It can't: the input or the configuration must change first. The job fails at once.
     Permanent,
+    /// Nothing has failed: the job goes on at once from its newest checkpoint, with what has come since it started.
+    Refresh,
 }
 
 /// Why a connector failed: what, where, whose fault and what to do next, in one text.
@@ -108,6 +111,16 @@ pub trait SourceConnector: Send + Sync {
     /// The splits at the first start, each at its beginning, in a fixed order. Later starts take them from the checkpoint.
     fn enumerate(&self) -> Result<Vec<SplitState>, ConnectorError>;
 
+    /// Splits that have come since these were enumerated, in a fixed order: they are read from here on, after those.
+    fn added(&self, _splits: &[SplitState]) -> Result<Vec<SplitState>, ConnectorError> {
+        Ok(Vec::new())
+    }
+
+    /// Time between two looks for [`added`](Self::added) splits while the job runs; none: there never are any.
+    fn discovery(&self) -> Option<Duration> {
+        None
+    }
+
     /// What the user should hear when a job resumes with these splits although its settings by now name others.
     fn differs(&self, _splits: &[SplitState]) -> Result<Vec<String>, ConnectorError> {
         Ok(Vec::new())
@@ -134,6 +147,14 @@ pub trait Source: Send {
 
     /// States of the splits that it was opened with, after all records given so far.
     fn positions(&self) -> Vec<(u32, SplitState)>;
+
+    /// A checkpoint with these positions is complete; only for who tells others of it.
+    fn completed(&mut self, _positions: &[(u32, u64)]) {}
+
+    /// Whether [`completed`](Self::completed) is wanted.
+    fn tells_positions(&self) -> bool {
+        false
+    }
 }
 
 /// A prepared transaction, as the checkpoint stores it: self-contained, so that another process can commit it.
@@ -151,6 +172,9 @@ pub struct Committable {
     pub plugin: Option<String>,
     /// Where its records came from.
     pub sources: Vec<SourceSpan>,
+    /// Once this has passed, a restart might come too late for its commit; none: it waits for ever. Known while the process lives
+    /// that prepared it.
+    pub valid_until: Option<Instant>,
 }
 
 /// What a writer hands over at a barrier.
@@ -160,6 +184,8 @@ pub struct Prepared {
     pub version: u32,
     /// What the committer needs.
     pub bytes: Vec<u8>,
+    /// See [`Committable::valid_until`].
+    pub valid_until: Option<Instant>,
 }
 
 /// The part of `prepare` that may take long (fsync, a network round trip): run off the data path, in order, before the
@@ -290,6 +316,11 @@ pub trait SinkConnector: Send + Sync {
 
     /// Whether committed output of an earlier run lies in the target (asked at a first start only).
     fn has_output(&self) -> Result<bool, ConnectorError>;
+
+    /// Whether what [`has_output`](Self::has_output) finds are names in a system that others use, too, and not a folder.
+    fn is_shared(&self) -> bool {
+        false
+    }
 
     /// The highest generation in the final names of that output, whose job nobody knows any more: a first start beside it takes
     /// a higher one, so that no name comes twice. 0 if final names hold none.

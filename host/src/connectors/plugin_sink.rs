@@ -188,7 +188,7 @@ impl SinkWriter for PluginWriter {
     fn prepare(&mut self, checkpoint: CheckpointId, end_of_input: bool) -> Result<Option<DurableStep>, ConnectorError> {
         let prepared = self.writer.prepare(&checkpoint.to_string(), end_of_input).map_err(failed)?;
         Ok(prepared.map(|prepared| {
-            let prepared = Prepared { version: prepared.version, bytes: prepared.bytes };
+            let prepared = Prepared { version: prepared.version, bytes: prepared.bytes, valid_until: None };
             Box::new(move || Ok(Some(prepared))) as DurableStep
         }))
     }

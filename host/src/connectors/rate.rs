@@ -28,6 +28,14 @@ impl SourceConnector for RateLimitedConnector {
         self.inner.enumerate()
     }
 
+    fn added(&self, splits: &[SplitState]) -> Result<Vec<SplitState>, ConnectorError> {
+        self.inner.added(splits)
+    }
+
+    fn discovery(&self) -> Option<Duration> {
+        self.inner.discovery()
+    }
+
     fn differs(&self, splits: &[SplitState]) -> Result<Vec<String>, ConnectorError> {
         self.inner.differs(splits)
     }
@@ -86,6 +94,14 @@ impl<C: FnMut() -> Instant + Send> Source for RateLimited<C> {
 
     fn positions(&self) -> Vec<(u32, SplitState)> {
         self.inner.positions()
+    }
+
+    fn completed(&mut self, positions: &[(u32, u64)]) {
+        self.inner.completed(positions);
+    }
+
+    fn tells_positions(&self) -> bool {
+        self.inner.tells_positions()
     }
 }
 

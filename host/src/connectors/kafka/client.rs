@@ -1,0 +1,111 @@
+//! Settings and errors that consumers, producers and the transaction client have in common.
+
+use super::super::ConnectorError;
+use crate::graph::{KafkaCluster, KafkaSasl, KafkaTls};
+use rdkafka::ClientConfig;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long one question to the brokers may take before the job is told.
+pub(super) const ASK_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The settings that say how to reach a cluster, by librdkafka's names; both clients take them.
+pub(super) fn connection(cluster: &KafkaCluster) -> BTreeMap<&'static str, String> {
+    let KafkaCluster { brokers, tls, sasl, options: _ } = cluster;
+    let mut settings = BTreeMap::from([("bootstrap.servers", brokers.clone())]);
+    let protocol = match (tls, sasl) {
+        (None, None) => "plaintext",
+        (Some(_), None) => "ssl",
+        (None, Some(_)) => "sasl_plaintext",
+        (Some(_), Some(_)) => "sasl_ssl",
+    };
+    settings.insert("security.protocol", protocol.to_owned());
+    if let Some(KafkaTls { ca, certificate, key, key_password }) = tls {
+        let path = |path: &Path| path.to_string_lossy().into_owned();
+        settings.extend(ca.as_deref().map(|ca| ("ssl.ca.location", path(ca))));
+        settings.extend(certificate.as_deref().map(|own| ("ssl.certificate.location", path(own))));
+        settings.extend(key.as_deref().map(|key| ("ssl.key.location", path(key))));
+        settings.extend(key_password.as_ref().map(|password| ("ssl.key.password", password.expose().to_owned())));
+    }
+    if let Some(KafkaSasl { mechanism, username, password }) = sasl {
+        settings.insert("sasl.mechanism", mechanism.clone());
+        settings.insert("sasl.username", username.clone());
+        settings.insert("sasl.password", password.expose().to_owned());
+    }
+    settings
+}
+
+/// A client's configuration: the user's options first, so that what Weir needs stays as it needs it.
+pub(super) fn config(cluster: &KafkaCluster, client_id: &str) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    for (name, value) in &cluster.options {
+        config.set(name, value);
+    }
+    for (name, value) in connection(cluster) {
+        config.set(name, value);
+    }
+    config.set("client.id", client_id);
+    config
+}
+
+/// An error of the client library. `doing`: what failed, as "source orders: asking for its partitions".
+pub(super) fn error(doing: &str, error: &KafkaError) -> ConnectorError {
+    let message = format!("{doing}: {}", said(error));
+    if is_permanent(error) { ConnectorError::permanent(message) } else { ConnectorError::restart(message) }
+}
+
+/// What went wrong, without the library's wrapping, and what to do where that is known.
+pub(super) fn said(error: &KafkaError) -> String {
+    if let KafkaError::ClientConfig(_, what, key, value) = error {
+        return format!("setting {key} = '{value}' is refused: {what}");
+    }
+    let Some(code) = error.rdkafka_error_code() else { return error.to_string() };
+    let next = match code {
+        RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::AllBrokersDown | RDKafkaErrorCode::OperationTimedOut => {
+            "no broker answers: check 'brokers', 'tls' and 'sasl', and that the brokers' advertised addresses can be reached from here"
+        }
+        RDKafkaErrorCode::Resolve => "the address can't be resolved: check 'brokers' and the brokers' advertised names",
+        RDKafkaErrorCode::Authentication | RDKafkaErrorCode::SaslAuthenticationFailed => {
+            "the brokers refuse this user or password: check 'sasl'"
+        }
+        RDKafkaErrorCode::SSL => "TLS failed: check 'tls.ca' and that the port speaks TLS",
+        RDKafkaErrorCode::UnknownTopic | RDKafkaErrorCode::UnknownTopicOrPartition => {
+            "there is no such topic: create it first; weir creates none"
+        }
+        RDKafkaErrorCode::TopicAuthorizationFailed => "grant this user READ (source) or WRITE (sink) and DESCRIBE on the topic",
+        RDKafkaErrorCode::GroupAuthorizationFailed => "grant this user READ on the group, or set another 'group'",
+        RDKafkaErrorCode::TransactionalIdAuthorizationFailed => {
+            "grant this user WRITE and DESCRIBE on transactional ids that begin with 'transaction_prefix'"
+        }
+        RDKafkaErrorCode::InvalidTransactionTimeout => {
+            "the brokers allow less (transaction.max.timeout.ms): lower 'transaction_timeout' or raise their limit"
+        }
+        _ => return code.to_string(),
+    };
+    format!("{code}: {next}")
+}
+
+/// Whether a restart can't help.
+fn is_permanent(error: &KafkaError) -> bool {
+    if let KafkaError::ClientConfig(..) = error {
+        return true;
+    }
+    matches!(
+        error.rdkafka_error_code(),
+        Some(
+            RDKafkaErrorCode::Authentication
+                | RDKafkaErrorCode::SaslAuthenticationFailed
+                | RDKafkaErrorCode::TopicAuthorizationFailed
+                | RDKafkaErrorCode::GroupAuthorizationFailed
+                | RDKafkaErrorCode::ClusterAuthorizationFailed
+                | RDKafkaErrorCode::TransactionalIdAuthorizationFailed
+                | RDKafkaErrorCode::InvalidTransactionTimeout
+                | RDKafkaErrorCode::UnknownTopic
+                | RDKafkaErrorCode::UnknownTopicOrPartition
+                | RDKafkaErrorCode::InvalidTopic
+                | RDKafkaErrorCode::UnsupportedVersion
+        )
+    )
+}

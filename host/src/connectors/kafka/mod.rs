@@ -1,0 +1,21 @@
+//! Connector `kafka`: topics as sources and sinks.
+//!
+//! The only folder that names `rdkafka`. Reading and writing records is librdkafka's; transactions are ended by `weir-kafka`
+//! alone, live and in recovery.
+
+mod client;
+mod committable;
+mod committer;
+mod native;
+mod partitioner;
+mod producer;
+mod reader;
+mod sink;
+mod slots;
+mod source;
+mod splits;
+mod standby;
+mod writer;
+
+pub(super) use sink::KafkaSinkConnector;
+pub(super) use source::KafkaSourceConnector;

@@ -1,0 +1,255 @@
+//! A producer of one transaction: made, begun, filled, flushed, dropped. It never ends its transaction.
+
+use super::{Events, Handle, check, milliseconds};
+use crate::clock;
+use rdkafka::ClientConfig;
+use rdkafka::bindings as rd;
+use rdkafka::error::KafkaError;
+use rdkafka::types::RDKafkaErrorCode;
+use std::collections::BTreeMap;
+use std::ffi::{CString, c_int, c_void};
+use std::time::{Duration, Instant};
+
+/// How long a look at the brokers takes at most before its caller looks at its deadline again.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// See the module.
+pub(in super::super) struct Producer {
+    topics: BTreeMap<String, Topic>,
+    handle: Handle,
+}
+
+struct Topic {
+    rkt: *mut rd::rd_kafka_topic_t,
+    partitions: u32,
+}
+
+// SAFETY: a topic's handle belongs to its client, which may go to another thread.
+unsafe impl Send for Topic {}
+// SAFETY: and from several at the same time.
+unsafe impl Sync for Topic {}
+
+/// Records on their way into a call: pointers into a batch.
+#[derive(Default)]
+pub(in super::super) struct Outgoing {
+    messages: Vec<rd::rd_kafka_message_t>,
+}
+
+// SAFETY: between calls it is empty.
+unsafe impl Send for Outgoing {}
+
+/// What a call could not take.
+#[derive(Debug)]
+pub(in super::super) enum Refused {
+    /// The queue is full: the records from this one on are to be given again once there is room.
+    Full(usize),
+    /// The producer can't go on.
+    Failed(RDKafkaErrorCode),
+}
+
+impl Producer {
+    /// Connects; nothing is written.
+    pub(in super::super) fn new(config: &ClientConfig) -> Result<Self, KafkaError> {
+        Ok(Producer { topics: BTreeMap::new(), handle: Handle::new(config, rd::rd_kafka_type_t::RD_KAFKA_PRODUCER)? })
+    }
+
+    /// What it has told so far.
+    pub(in super::super) fn events(&self) -> &Events {
+        self.handle.events()
+    }
+
+    /// Makes a topic known to the client, with its partitions: a producer that does not know them adds a partition -1 to the
+    /// transaction (rdkafka_msg.c). Asked twice: at the first question librdkafka gives up the connection that it began with,
+    /// and what is asked next would wait half a second for another one. Gives the number of partitions.
+    pub(in super::super) fn learn(&mut self, name: &str, timeout: Duration) -> Result<u32, KafkaError> {
+        if let Some(topic) = self.topics.get(name) {
+            return Ok(topic.partitions);
+        }
+        let c_name = CString::new(name).map_err(|_| KafkaError::MetadataFetch(RDKafkaErrorCode::InvalidTopic))?;
+        // SAFETY: the client lives; the topic's handle is destroyed with `self`, before the client.
+        let rkt = unsafe { rd::rd_kafka_topic_new(self.handle.rk, c_name.as_ptr(), std::ptr::null_mut()) };
+        if rkt.is_null() {
+            return Err(KafkaError::MetadataFetch(RDKafkaErrorCode::InvalidTopic));
+        }
+        let mut topic = Topic { rkt, partitions: 0 };
+        for _ in 0..2 {
+            topic.partitions = self.partitions(&topic, timeout)?;
+        }
+        let partitions = topic.partitions;
+        self.topics.insert(name.to_owned(), topic);
+        Ok(partitions)
+    }
+
+    fn partitions(&self, topic: &Topic, timeout: Duration) -> Result<u32, KafkaError> {
+        let mut metadata = std::ptr::null();
+        // SAFETY: client and topic live; what is given is read here and destroyed once.
+        unsafe {
+            let code = rd::rd_kafka_metadata(self.handle.rk, 0, topic.rkt, &mut metadata, milliseconds(timeout));
+            let code = RDKafkaErrorCode::from(code);
+            if code != RDKafkaErrorCode::NoError {
+                return Err(KafkaError::MetadataFetch(code));
+            }
+            let found = match usize::try_from((*metadata).topic_cnt) {
+                Ok(1..) => Some(&*(*metadata).topics),
+                _ => None,
+            };
+            let answer = match found.map(|topic| (RDKafkaErrorCode::from(topic.err), topic.partition_cnt)) {
+                Some((RDKafkaErrorCode::NoError, count @ 1..)) => Ok(count as u32),
+                Some((RDKafkaErrorCode::NoError, _)) | None => {
+                    Err(KafkaError::MetadataFetch(RDKafkaErrorCode::UnknownTopicOrPartition))
+                }
+                Some((code, _)) => Err(KafkaError::MetadataFetch(code)),
+            };
+            rd::rd_kafka_metadata_destroy(metadata);
+            answer
+        }
+    }
+
+    /// Gets the transactional id's next epoch, which fences who had it before and aborts what is open under it.
+    pub(in super::super) fn init_transactions(&self, deadline: Instant) -> Result<(), String> {
+        loop {
+            let left = deadline.saturating_duration_since(clock::monotonic());
+            // SAFETY: the client lives, and the error is ours.
+            match unsafe { check(rd::rd_kafka_init_transactions(self.handle.rk, milliseconds(left.max(SLICE)))) } {
+                Ok(()) => return Ok(()),
+                // It goes on in the background, and the next call waits for it again.
+                Err((_, _, true)) if !left.is_zero() => {}
+                Err((code, what, _)) => {
+                    return Err(format!("{what}; {}", super::super::client::said(&KafkaError::Global(code))));
+                }
+            }
+        }
+    }
+
+    /// Begins the transaction; the brokers hear of it with the first record.
+    pub(in super::super) fn begin(&self) -> Result<(), String> {
+        // SAFETY: the client lives, and the error is ours.
+        unsafe { check(rd::rd_kafka_begin_transaction(self.handle.rk)) }.map_err(|(_, what, _)| what)
+    }
+
+    /// Producer id and epoch, which come with the statistics.
+    pub(in super::super) fn identity(&self, deadline: Instant) -> Option<(i64, i16)> {
+        loop {
+            if let Some(identity) = self.events().heard().identity {
+                return Some(identity);
+            }
+            if clock::monotonic() >= deadline {
+                return None;
+            }
+            self.handle.poll(SLICE);
+        }
+    }
+
+    /// Serves delivery reports; does not wait.
+    pub(in super::super) fn serve(&self) {
+        self.handle.poll(Duration::ZERO);
+    }
+
+    /// Waits for room in the queue, or a while.
+    pub(in super::super) fn wait_for_room(&self) {
+        self.handle.poll(Duration::from_millis(5));
+    }
+
+    /// Hands records of one partition over, which are copied. `times`: their timestamps; none: now.
+    pub(in super::super) fn produce<'b>(
+        &self,
+        topic: &str,
+        partition: i32,
+        records: impl Iterator<Item = (&'b [u8], &'b [u8])>,
+        outgoing: &mut Outgoing,
+    ) -> Result<(), Refused> {
+        let rkt = self.topics[topic].rkt;
+        outgoing.messages.clear();
+        outgoing.messages.extend(records.map(|(key, value)| message(partition, key, value)));
+        let count = outgoing.messages.len();
+        // SAFETY: client and topic live, and the records are copied (F_COPY) before the call returns. One call for one partition:
+        // with many in one, an unknown one would be added to the transaction as -1.
+        let taken = unsafe {
+            rd::rd_kafka_produce_batch(rkt, partition, rd::RD_KAFKA_MSG_F_COPY, outgoing.messages.as_mut_ptr(), count as c_int)
+        };
+        if taken as usize == count {
+            return Ok(());
+        }
+        let refused = outgoing.messages.iter().enumerate().find_map(|(at, message)| {
+            let code = RDKafkaErrorCode::from(message.err);
+            (code != RDKafkaErrorCode::NoError).then_some((at, code))
+        });
+        match refused {
+            // The queue takes none after the first that it refuses.
+            Some((at, RDKafkaErrorCode::QueueFull)) => Err(Refused::Full(at)),
+            Some((_, code)) => Err(Refused::Failed(code)),
+            None => Ok(()),
+        }
+    }
+
+    /// Hands one record over, with its timestamp.
+    pub(in super::super) fn produce_at(
+        &self,
+        topic: &str,
+        partition: i32,
+        key: &[u8],
+        value: &[u8],
+        time_ms: i64,
+    ) -> Result<(), Refused> {
+        use rd::rd_kafka_vtype_t::{
+            RD_KAFKA_VTYPE_KEY, RD_KAFKA_VTYPE_MSGFLAGS, RD_KAFKA_VTYPE_PARTITION, RD_KAFKA_VTYPE_RKT, RD_KAFKA_VTYPE_TIMESTAMP,
+            RD_KAFKA_VTYPE_VALUE,
+        };
+        type Union = rd::rd_kafka_vu_s__bindgen_ty_1;
+        let memory = |ptr, size| Union { mem: rd::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_1 { ptr, size } };
+        let argument = |vtype, u| rd::rd_kafka_vu_t { vtype, u };
+        let arguments = [
+            argument(RD_KAFKA_VTYPE_RKT, Union { rkt: self.topics[topic].rkt }),
+            argument(RD_KAFKA_VTYPE_PARTITION, Union { i32_: partition }),
+            argument(RD_KAFKA_VTYPE_MSGFLAGS, Union { i: rd::RD_KAFKA_MSG_F_COPY }),
+            argument(RD_KAFKA_VTYPE_TIMESTAMP, Union { i64_: time_ms }),
+            argument(RD_KAFKA_VTYPE_VALUE, memory(start(value), value.len())),
+            argument(RD_KAFKA_VTYPE_KEY, memory(key_start(key), key.len())),
+        ];
+        // SAFETY: client and topic live, and the record is copied (F_COPY) before the call returns; the error is ours.
+        match unsafe { check(rd::rd_kafka_produceva(self.handle.rk, arguments.as_ptr(), arguments.len())) } {
+            Ok(()) => Ok(()),
+            Err((RDKafkaErrorCode::QueueFull, _, _)) => Err(Refused::Full(0)),
+            Err((code, _, _)) => Err(Refused::Failed(code)),
+        }
+    }
+
+    /// Waits until all that was handed over is acknowledged, for one slice of time. True: it is.
+    pub(in super::super) fn flush_slice(&self) -> bool {
+        // SAFETY: the client lives. It serves the callbacks meanwhile.
+        let code = unsafe { rd::rd_kafka_flush(self.handle.rk, milliseconds(SLICE)) };
+        RDKafkaErrorCode::from(code) == RDKafkaErrorCode::NoError
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        for topic in self.topics.values() {
+            // SAFETY: each was made once; the client goes after them.
+            unsafe { rd::rd_kafka_topic_destroy(topic.rkt) };
+        }
+    }
+}
+
+fn start(bytes: &[u8]) -> *mut c_void {
+    bytes.as_ptr().cast_mut().cast()
+}
+
+/// An empty key is none: a record without a key.
+fn key_start(key: &[u8]) -> *mut c_void {
+    if key.is_empty() { std::ptr::null_mut() } else { start(key) }
+}
+
+fn message(partition: i32, key: &[u8], value: &[u8]) -> rd::rd_kafka_message_t {
+    rd::rd_kafka_message_t {
+        err: rd::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR,
+        rkt: std::ptr::null_mut(),
+        partition,
+        payload: start(value),
+        len: value.len(),
+        key: key_start(key),
+        key_len: key.len(),
+        offset: 0,
+        _private: std::ptr::null_mut(),
+    }
+}

@@ -1,0 +1,88 @@
+//! The producer of one transaction, ready to be written to: its id fenced, its epoch known, its topic learned.
+
+use super::super::ConnectorError;
+use super::client;
+use super::committable::SlotId;
+use super::native::Producer;
+use super::sink::SinkSettings;
+use crate::clock;
+use rdkafka::ClientConfig;
+use std::time::Duration;
+
+/// How long the brokers may take to make one ready.
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Statistics come every 100 ms.
+const IDENTITY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// See the module. It never ends its transaction; dropped, it leaves it as it is.
+pub(super) struct Ready {
+    /// The client.
+    pub(super) producer: Producer,
+    /// Where it is.
+    pub(super) slot: SlotId,
+    /// Names its transaction, with the id and the epoch.
+    pub(super) producer_id: i64,
+    /// See there.
+    pub(super) epoch: i16,
+    /// Partitions of the topic.
+    pub(super) partitions: u32,
+}
+
+/// What producers with and without transactions have in common.
+fn config(settings: &SinkSettings, client_id: &str) -> ClientConfig {
+    let mut config = client::config(&settings.spec.cluster, client_id);
+    let defaults = [
+        ("linger.ms", "5"),
+        ("batch.size", "1000000"),
+        ("batch.num.messages", "10000"),
+        ("queue.buffering.max.messages", "500000"),
+        ("queue.buffering.max.kbytes", "65536"),
+        ("compression.type", "lz4"),
+        ("reconnect.backoff.ms", "20"),
+    ];
+    for (name, value) in defaults {
+        if !settings.spec.cluster.options.contains_key(name) {
+            config.set(name, value);
+        }
+    }
+    config.set("enable.idempotence", "true").set("delivery.report.only.error", "true");
+    config
+}
+
+/// A producer without transactions; and the topic's partitions.
+pub(super) fn plain(settings: &SinkSettings, writer: u32) -> Result<(Producer, u32), ConnectorError> {
+    let mut config = config(settings, &format!("{}-{writer}", settings.spec.prefix));
+    config.set("message.timeout.ms", milliseconds(settings.spec.needs.checkpoint_timeout));
+    let failed = |error| client::error(&settings.place, &error);
+    let mut producer = Producer::new(&config).map_err(failed)?;
+    let partitions = producer.learn(&settings.spec.topic, READY_TIMEOUT).map_err(failed)?;
+    Ok((producer, partitions))
+}
+
+/// Makes one ready. Takes 15 to 60 ms, and as long as the brokers need.
+pub(super) fn ready(settings: &SinkSettings, slot: SlotId, timeout: Duration) -> Result<Ready, ConnectorError> {
+    let id = slot.name(&settings.spec.prefix);
+    let mut config = config(settings, &id);
+    let socket_timeout = Duration::from_secs(30).min(timeout);
+    config
+        .set("transactional.id", &id)
+        .set("transaction.timeout.ms", milliseconds(timeout))
+        .set("message.timeout.ms", milliseconds(settings.spec.needs.checkpoint_timeout.min(timeout)))
+        // Unset, librdkafka would take the transaction's timeout.
+        .set("socket.timeout.ms", milliseconds(socket_timeout))
+        .set("statistics.interval.ms", "100");
+    let failed = |error| client::error(&settings.place, &error);
+    let mut producer = Producer::new(&config).map_err(failed)?;
+    let partitions = producer.learn(&settings.spec.topic, READY_TIMEOUT).map_err(failed)?;
+    let restart = |what: String| ConnectorError::restart(format!("{}: transaction {id}: {what}", settings.place));
+    producer.init_transactions(clock::monotonic() + READY_TIMEOUT).map_err(restart)?;
+    let identity = producer.identity(clock::monotonic() + IDENTITY_TIMEOUT);
+    let (producer_id, epoch) =
+        identity.ok_or_else(|| restart("the client did not tell its producer id: it may be starved of processor time".into()))?;
+    producer.begin().map_err(restart)?;
+    Ok(Ready { producer, slot, producer_id, epoch, partitions })
+}
+
+fn milliseconds(time: Duration) -> String {
+    time.as_millis().max(1).to_string()
+}

@@ -1,0 +1,212 @@
+//! The sink: its settings, its transactions' timeout, writers and committer.
+
+use super::super::{Committer, CommitterContext, ConnectorError, Guarantee, SinkConnector, SinkTask, SinkWriter};
+use super::client::{self, ASK_TIMEOUT};
+use super::committable::SlotId;
+use super::committer::KafkaCommitter;
+use super::producer;
+use super::slots::Slots;
+use super::standby::Standby;
+use super::writer::{PlainWriter, TransactionalWriter};
+use crate::clock;
+use crate::graph::{KafkaSinkSpec, units};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use weir_kafka::{Settings, TransactionAdmin, TransactionState};
+use weir_protocol::Generation;
+
+/// A stock broker's limit.
+const STOCK_LIMIT: Duration = Duration::from_secs(900);
+
+/// What writers and committer share.
+pub(super) struct SinkSettings {
+    /// For messages: `sink out`.
+    pub(super) place: String,
+    /// From the job file.
+    pub(super) spec: KafkaSinkSpec,
+    /// The client that ends transactions; one, as calls are few.
+    admin: Mutex<Option<TransactionAdmin>>,
+}
+
+/// The client, made at the first use.
+pub(super) struct Admin<'s>(MutexGuard<'s, Option<TransactionAdmin>>);
+
+impl std::ops::Deref for Admin<'_> {
+    type Target = TransactionAdmin;
+
+    fn deref(&self) -> &TransactionAdmin {
+        self.0.as_ref().expect("it was made before the guard was given")
+    }
+}
+
+impl std::ops::DerefMut for Admin<'_> {
+    fn deref_mut(&mut self) -> &mut TransactionAdmin {
+        self.0.as_mut().expect("it was made before the guard was given")
+    }
+}
+
+impl SinkSettings {
+    /// The client that ends transactions.
+    pub(super) fn admin(&self) -> Result<Admin<'_>, ConnectorError> {
+        let mut admin = self.admin.lock().unwrap_or_else(PoisonError::into_inner);
+        if admin.is_none() {
+            let refused = |why: String| ConnectorError::permanent(format!("{}: {why}", self.place));
+            let mut properties = client::connection(&self.spec.cluster);
+            properties.insert("client.id", self.spec.prefix.clone());
+            let options = self.spec.cluster.options.iter().filter(|(key, _)| Settings::concerns(key));
+            let options = options.map(|(key, value)| (key.as_str(), value.clone()));
+            let settings =
+                Settings::from_properties(properties.into_iter().chain(options)).map_err(|error| refused(error.to_string()))?;
+            *admin = Some(TransactionAdmin::new(settings).map_err(|error| refused(error.to_string()))?);
+        }
+        Ok(Admin(admin))
+    }
+
+    /// Every id of this sink that the brokers know, and its state.
+    pub(super) fn listed(&self) -> Result<Vec<(SlotId, TransactionState)>, ConnectorError> {
+        let prefix = format!("{}-", self.spec.prefix);
+        let listing = self.admin()?.list(&prefix, clock::monotonic() + ASK_TIMEOUT).map_err(|error| self.failed(&error))?;
+        if let Some(unchecked) = listing.unchecked {
+            tracing::debug!("{}: {unchecked}", self.place);
+        }
+        let own = listing.transactions.into_iter();
+        Ok(own.filter_map(|one| Some((SlotId::parse(&one.transactional_id, &self.spec.prefix)?, one.state))).collect())
+    }
+
+    fn failed(&self, error: &weir_kafka::KafkaError) -> ConnectorError {
+        let message = format!("{}: {error}", self.place);
+        if error.is_transient() { ConnectorError::restart(message) } else { ConnectorError::permanent(message) }
+    }
+}
+
+/// A configured sink.
+pub(in super::super) struct KafkaSinkConnector {
+    name: String,
+    guarantee: Guarantee,
+    settings: Arc<SinkSettings>,
+    slots: Arc<Slots>,
+    /// How long a transaction may live; known once the brokers were asked.
+    timeout: OnceLock<Duration>,
+}
+
+impl KafkaSinkConnector {
+    /// `name`: of the sink in the job file.
+    pub(in super::super) fn new(name: &str, spec: &KafkaSinkSpec, guarantee: Guarantee) -> Self {
+        let settings = SinkSettings { place: format!("sink {name}"), spec: spec.clone(), admin: Mutex::new(None) };
+        KafkaSinkConnector {
+            name: name.to_owned(),
+            guarantee,
+            settings: Arc::new(settings),
+            slots: Arc::default(),
+            timeout: OnceLock::new(),
+        }
+    }
+
+    /// How long transactions may live: what is set, else the brokers' limit up to that of a stock broker.
+    fn timeout(&self) -> Result<Duration, ConnectorError> {
+        if let Some(timeout) = self.timeout.get() {
+            return Ok(*timeout);
+        }
+        let spec = &self.settings.spec;
+        let refused = |why: String| Err(ConnectorError::permanent(format!("{}: {why}", self.settings.place)));
+        let (needed, limit) = (spec.needs.lifetime(), self.broker_limit()?);
+        let shown = units::show_duration;
+        let limits = || limit.map_or("unknown".to_owned(), shown);
+        let timeout = spec.transaction_timeout.unwrap_or_else(|| limit.unwrap_or(STOCK_LIMIT).min(STOCK_LIMIT).max(needed));
+        if limit.is_some_and(|limit| timeout > limit) {
+            return refused(format!(
+                "a transaction must be able to live {} (transaction_timeout, or what interval, checkpoint timeout and restart \
+                 delay need), and the brokers allow {} (transaction.max.timeout.ms): raise their limit, or shorten [checkpoint].timeout \
+                 or [restart].max_delay",
+                shown(timeout),
+                limits()
+            ));
+        }
+        if timeout < needed {
+            return refused(format!(
+                "transaction_timeout = \"{}\" is too short: checkpoint interval, checkpoint timeout, a restart and a margin need {}; \
+                 leave it out, or shorten [checkpoint].timeout or [restart].max_delay",
+                shown(timeout),
+                shown(needed)
+            ));
+        }
+        Ok(*self.timeout.get_or_init(|| timeout))
+    }
+
+    /// The smallest limit of all brokers; none if this user may not ask.
+    fn broker_limit(&self) -> Result<Option<Duration>, ConnectorError> {
+        let asked = self.settings.admin()?.describe_broker_config("transaction.max.timeout.ms", clock::monotonic() + ASK_TIMEOUT);
+        match asked {
+            Ok(answers) => {
+                let limits = answers.iter().filter_map(|one| one.value.as_ref()?.parse().ok());
+                Ok(limits.min().map(Duration::from_millis))
+            }
+            Err(error @ weir_kafka::KafkaError::NotAuthorized { .. }) => {
+                tracing::info!("{}: the brokers' limit can't be asked for: {error}", self.settings.place);
+                Ok(None)
+            }
+            Err(error) => Err(self.settings.failed(&error)),
+        }
+    }
+}
+
+impl SinkConnector for KafkaSinkConnector {
+    fn guarantee(&self) -> Guarantee {
+        self.guarantee
+    }
+
+    fn is_transactional(&self) -> bool {
+        self.guarantee == Guarantee::ExactlyOnce
+    }
+
+    fn target(&self) -> Option<PathBuf> {
+        Some(PathBuf::from(format!("kafka:{}", self.settings.spec.prefix)))
+    }
+
+    fn has_output(&self) -> Result<bool, ConnectorError> {
+        Ok(self.is_transactional() && !self.settings.listed()?.is_empty())
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn newest_generation(&self) -> Result<Generation, ConnectorError> {
+        Ok(self.settings.listed()?.into_iter().map(|(slot, _)| slot.generation).max().unwrap_or_default())
+    }
+
+    fn prepare_target(&self) -> Result<(), ConnectorError> {
+        let topic = &self.settings.spec.topic;
+        let found = self.settings.admin()?.topics(&[topic], clock::monotonic() + ASK_TIMEOUT);
+        if found.map_err(|error| self.settings.failed(&error))?.iter().all(Option::is_none) {
+            return Err(ConnectorError::permanent(format!(
+                "{}: there is no topic {topic}: create it first; weir creates none",
+                self.settings.place
+            )));
+        }
+        if self.is_transactional() {
+            self.timeout()?;
+        }
+        Ok(())
+    }
+
+    fn writer(&self, task: &SinkTask) -> Result<Box<dyn SinkWriter>, ConnectorError> {
+        if !self.is_transactional() {
+            let (producer, partitions) = producer::plain(&self.settings, task.subtask)?;
+            return Ok(Box::new(PlainWriter::new(Arc::clone(&self.settings), producer, partitions)));
+        }
+        let timeout = self.timeout()?;
+        let (settings, slots) = (Arc::clone(&self.settings), Arc::clone(&self.slots));
+        let standby = Standby::start(Arc::clone(&settings), Arc::clone(&slots), task.generation, task.subtask, timeout);
+        Ok(Box::new(TransactionalWriter::new(settings, slots, standby, timeout)))
+    }
+
+    fn committer(&self, context: &CommitterContext) -> Result<Option<Box<dyn Committer>>, ConnectorError> {
+        if !self.is_transactional() {
+            return Ok(None);
+        }
+        let (settings, slots) = (Arc::clone(&self.settings), Arc::clone(&self.slots));
+        Ok(Some(Box::new(KafkaCommitter::new(settings, slots, &self.name, context))))
+    }
+}

@@ -1,0 +1,249 @@
+//! What a cluster has: topics, partitions, and the offsets to begin and to end at.
+
+use super::super::{ConnectorError, SplitState};
+use super::client::{self, ASK_TIMEOUT};
+use crate::graph::{KafkaSourceSpec, KafkaStart, KafkaTopics};
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::error::KafkaError;
+use rdkafka::types::RDKafkaErrorCode;
+use rdkafka::{ClientContext, Offset, TopicPartitionList};
+use serde::{Deserialize, Serialize};
+
+/// What the checkpoint keeps about a partition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PartitionDetail {
+    /// The offset to stop before, for a source that has an end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) end: Option<u64>,
+    /// Records that were gone before they were read.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) skipped: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// A partition of a topic.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Partition {
+    /// Topic.
+    pub(super) topic: String,
+    /// Number.
+    pub(super) number: i32,
+}
+
+impl Partition {
+    /// As a split's name: `orders/3`.
+    pub(super) fn name(&self) -> String {
+        format!("{}/{}", self.topic, self.number)
+    }
+
+    /// From a split's name.
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        let (topic, number) = name.rsplit_once('/')?;
+        Some(Partition { topic: topic.to_owned(), number: number.parse().ok()? })
+    }
+}
+
+/// Log lines go where ours go; other news is of no interest to who only asks.
+struct Quiet;
+
+impl ClientContext for Quiet {
+    fn log(&self, _: RDKafkaLogLevel, facility: &str, line: &str) {
+        tracing::debug!(target: "librdkafka", "{facility}: {line}");
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::debug!(target: "librdkafka", "{error}: {reason}");
+    }
+}
+
+impl ConsumerContext for Quiet {}
+
+/// Asks a cluster.
+pub(super) struct Cluster<'s> {
+    spec: &'s KafkaSourceSpec,
+    /// For messages: `source orders`.
+    place: &'s str,
+    consumer: BaseConsumer<Quiet>,
+}
+
+impl<'s> Cluster<'s> {
+    /// A client that reads nothing.
+    pub(super) fn new(place: &'s str, spec: &'s KafkaSourceSpec) -> Result<Self, ConnectorError> {
+        let mut config = client::config(&spec.cluster, "weir");
+        config.set("group.id", &spec.group).set("enable.auto.commit", "false");
+        let consumer = config.create_with_context(Quiet).map_err(|error| client::error(place, &error))?;
+        Ok(Cluster { spec, place, consumer })
+    }
+
+    fn failed(&self, what: &str, error: &KafkaError) -> ConnectorError {
+        client::error(&format!("{}: {what}", self.place), error)
+    }
+
+    /// All partitions of the source's topics, by topic and number.
+    pub(super) fn partitions(&self) -> Result<Vec<Partition>, ConnectorError> {
+        let mut found = match &self.spec.topics {
+            KafkaTopics::Names(names) => {
+                let mut found = Vec::new();
+                for name in names {
+                    found.extend(self.of_topic(name)?);
+                }
+                found
+            }
+            KafkaTopics::Pattern(pattern) => self.matching(pattern)?,
+        };
+        found.sort();
+        Ok(found)
+    }
+
+    fn of_topic(&self, name: &str) -> Result<Vec<Partition>, ConnectorError> {
+        let what = format!("asking for the partitions of topic {name}");
+        let metadata = self.consumer.fetch_metadata(Some(name), ASK_TIMEOUT).map_err(|error| self.failed(&what, &error))?;
+        let topic = metadata.topics().iter().find(|topic| topic.name() == name);
+        if let Some(error) = topic.and_then(|topic| topic.error()) {
+            let code = KafkaError::MetadataFetch(RDKafkaErrorCode::from(error));
+            return Err(self.failed(&what, &code));
+        }
+        let numbers: Vec<i32> = topic.map(|topic| topic.partitions().iter().map(|one| one.id()).collect()).unwrap_or_default();
+        if numbers.is_empty() {
+            let code = KafkaError::MetadataFetch(RDKafkaErrorCode::UnknownTopicOrPartition);
+            return Err(self.failed(&what, &code));
+        }
+        Ok(numbers.into_iter().map(|number| Partition { topic: name.to_owned(), number }).collect())
+    }
+
+    fn matching(&self, pattern: &str) -> Result<Vec<Partition>, ConnectorError> {
+        let whole = regex::Regex::new(&format!("^(?:{pattern})$")).map_err(|error| {
+            ConnectorError::permanent(format!("{}: topic_pattern is no regular expression: {error}", self.place))
+        })?;
+        let what = "asking for the topics";
+        let metadata = self.consumer.fetch_metadata(None, ASK_TIMEOUT).map_err(|error| self.failed(what, &error))?;
+        // Kafka's own topics are never meant.
+        let topics = metadata.topics().iter().filter(|topic| !topic.name().starts_with("__") && whole.is_match(topic.name()));
+        let found: Vec<Partition> = topics
+            .flat_map(|topic| topic.partitions().iter().map(|one| Partition { topic: topic.name().to_owned(), number: one.id() }))
+            .collect();
+        if found.is_empty() {
+            let message = format!("{}: no topic matches '{pattern}': create one first, or change topic_pattern", self.place);
+            return Err(ConnectorError::permanent(message));
+        }
+        Ok(found)
+    }
+
+    /// Offsets of a partition's oldest record and of the next one to be written.
+    pub(super) fn bounds(&self, partition: &Partition) -> Result<(u64, u64), ConnectorError> {
+        let (low, high) = self
+            .consumer
+            .fetch_watermarks(&partition.topic, partition.number, ASK_TIMEOUT)
+            .map_err(|error| self.failed(&format!("asking for the offsets of {}", partition.name()), &error))?;
+        // Offsets are never negative; what is not known yet is.
+        Ok((u64::try_from(low).unwrap_or(0), u64::try_from(high).unwrap_or(0)))
+    }
+
+    /// Where to begin at the first start, and where to end.
+    pub(super) fn splits(&self) -> Result<Vec<SplitState>, ConnectorError> {
+        let partitions = self.partitions()?;
+        let asked = self.asked_starts(&partitions)?;
+        let mut splits = Vec::with_capacity(partitions.len());
+        for (partition, asked) in partitions.iter().zip(asked) {
+            let (low, high) = self.bounds(partition)?;
+            let position = match (&self.spec.start, asked) {
+                (KafkaStart::Earliest, _) => low,
+                (KafkaStart::Latest, _) => high,
+                (KafkaStart::Committed | KafkaStart::Offsets(_), None) => low,
+                // Nothing is that young yet.
+                (KafkaStart::Timestamp(_), None) => high,
+                (KafkaStart::Timestamp(_), Some(offset)) => offset,
+                (KafkaStart::Committed | KafkaStart::Offsets(_), Some(offset)) => {
+                    if !(low..=high).contains(&offset) {
+                        return Err(ConnectorError::permanent(format!(
+                            "{}: {} was to begin at offset {offset}, but holds {low} to {high}: change 'start'",
+                            self.place,
+                            partition.name()
+                        )));
+                    }
+                    offset
+                }
+            };
+            splits.push(self.split(partition, position, high));
+        }
+        Ok(splits)
+    }
+
+    /// A partition that came later: from its oldest record.
+    pub(super) fn new_split(&self, partition: &Partition) -> Result<SplitState, ConnectorError> {
+        let (low, high) = self.bounds(partition)?;
+        Ok(self.split(partition, low, high))
+    }
+
+    fn split(&self, partition: &Partition, position: u64, high: u64) -> SplitState {
+        let end = self.spec.until_end.then_some(high);
+        let detail = PartitionDetail { end, skipped: 0 };
+        SplitState {
+            split: partition.name(),
+            position,
+            ended: end.is_some_and(|end| position >= end),
+            detail: serde_json::to_value(detail).expect("numbers are always JSON"),
+        }
+    }
+
+    /// The offsets that `start` names, where it names one.
+    fn asked_starts(&self, partitions: &[Partition]) -> Result<Vec<Option<u64>>, ConnectorError> {
+        match &self.spec.start {
+            KafkaStart::Earliest | KafkaStart::Latest => Ok(vec![None; partitions.len()]),
+            KafkaStart::Offsets(offsets) => {
+                let names: Vec<String> = partitions.iter().map(Partition::name).collect();
+                if let Some(unknown) = offsets.keys().find(|name| !names.contains(name)) {
+                    let message = format!("{}: start.offsets names {unknown}, which is no partition of its topics", self.place);
+                    return Err(ConnectorError::permanent(message));
+                }
+                Ok(names.iter().map(|name| offsets.get(name).and_then(|offset| u64::try_from(*offset).ok())).collect())
+            }
+            KafkaStart::Timestamp(time_ms) => {
+                let list = list(partitions, Offset::Offset(*time_ms));
+                let what = "asking for the offsets of a time";
+                let answer = self.consumer.offsets_for_times(list, ASK_TIMEOUT).map_err(|error| self.failed(what, &error))?;
+                self.answered(what, &answer, partitions)
+            }
+            KafkaStart::Committed => {
+                let list = list(partitions, Offset::Invalid);
+                let what = format!("asking for the offsets that group {} has committed", self.spec.group);
+                let answer = self.consumer.committed_offsets(list, ASK_TIMEOUT).map_err(|error| self.failed(&what, &error))?;
+                self.answered(&what, &answer, partitions)
+            }
+        }
+    }
+
+    fn answered(
+        &self,
+        what: &str,
+        answer: &TopicPartitionList,
+        partitions: &[Partition],
+    ) -> Result<Vec<Option<u64>>, ConnectorError> {
+        let mut offsets = Vec::with_capacity(partitions.len());
+        for partition in partitions {
+            let Some(one) = answer.find_partition(&partition.topic, partition.number) else {
+                offsets.push(None);
+                continue;
+            };
+            one.error().map_err(|error| self.failed(what, &error))?;
+            offsets.push(match one.offset() {
+                Offset::Offset(offset) => u64::try_from(offset).ok(),
+                _ => None,
+            });
+        }
+        Ok(offsets)
+    }
+}
+
+fn list(partitions: &[Partition], offset: Offset) -> TopicPartitionList {
+    let mut list = TopicPartitionList::with_capacity(partitions.len());
+    for partition in partitions {
+        list.add_partition_offset(&partition.topic, partition.number, offset).expect("an offset is within bounds");
+    }
+    list
+}

@@ -1,0 +1,91 @@
+//! Producers are made ready beside the data path: while one transaction is written, the next one's producer waits.
+
+use super::super::ConnectorError;
+use super::producer::{self, Ready};
+use super::sink::SinkSettings;
+use super::slots::Slots;
+use crate::crash;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use weir_protocol::Generation;
+
+/// Makes the next producer of one writer.
+pub(super) struct Standby {
+    /// None while it is being dropped.
+    wanted: Option<SyncSender<()>>,
+    ready: Receiver<Result<Ready, ConnectorError>>,
+    thread: Option<JoinHandle<()>>,
+    slots: Arc<Slots>,
+}
+
+impl Standby {
+    /// Starts, and asks for the first one.
+    pub(super) fn start(
+        settings: Arc<SinkSettings>,
+        slots: Arc<Slots>,
+        generation: Generation,
+        writer: u32,
+        timeout: Duration,
+    ) -> Self {
+        let (wanted, wishes) = sync_channel(1);
+        let (give, ready) = sync_channel(1);
+        let own = Arc::clone(&slots);
+        let work = move || {
+            while wishes.recv().is_ok() {
+                let made = match own.take(generation, writer) {
+                    Some(slot) => {
+                        let made = producer::ready(&settings, slot, timeout);
+                        if made.is_err() {
+                            own.give_back(slot);
+                        }
+                        made
+                    }
+                    None => Err(ConnectorError::restart(format!(
+                        "{}: too many transactions wait for their commit: no further one is begun",
+                        settings.place
+                    ))),
+                };
+                crash::point("kafka-standby-ready");
+                if give.send(made).is_err() {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name(format!("kafka-standby-{writer}")).spawn(work);
+        let standby = Standby { wanted: Some(wanted), ready, thread: Some(thread.expect("a thread can be started")), slots };
+        standby.want();
+        standby
+    }
+
+    fn want(&self) {
+        // The thread only ends when this is dropped.
+        let _ = self.wanted.as_ref().expect("present until drop").send(());
+    }
+
+    /// Takes the one that is ready, waiting for it if need be, and has the next one made.
+    pub(super) fn take(&self) -> Result<Ready, ConnectorError> {
+        let made = self
+            .ready
+            .recv()
+            .unwrap_or_else(|_| Err(ConnectorError::restart("the thread that prepares Kafka producers has died: a bug in Weir")));
+        self.want();
+        made
+    }
+}
+
+impl Drop for Standby {
+    fn drop(&mut self) {
+        self.wanted.take();
+        // What was made and nobody took has written nothing.
+        while let Ok(made) = self.ready.recv() {
+            if let Ok(ready) = made {
+                self.slots.give_back(ready.slot);
+            }
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

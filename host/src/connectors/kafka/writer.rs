@@ -1,0 +1,238 @@
+//! Writers: one transaction from checkpoint to checkpoint, or none at all.
+
+use super::super::{ConnectorError, DurableStep, Prepared, SinkWriter};
+use super::committable::{PreparedTransaction, VERSION};
+use super::native::{Outgoing, Producer, Refused};
+use super::partitioner::Partitioner;
+use super::producer::Ready;
+use super::sink::SinkSettings;
+use super::slots::Slots;
+use super::standby::Standby;
+use crate::graph::TransactionNeeds;
+use crate::{clock, crash};
+use rdkafka::error::KafkaError;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use weir_kafka::{Described, TransactionState};
+use weir_plugin::batch::RecordBatch;
+use weir_protocol::{CheckpointId, TransactionId};
+
+/// How long a full queue may stay full: nothing moves then.
+const STUCK: Duration = Duration::from_secs(120);
+
+/// Spreads batches over the partitions of one topic.
+pub(super) struct Spreader {
+    settings: Arc<SinkSettings>,
+    partitioner: Partitioner,
+    /// Records of each partition, by number in the batch.
+    of_partition: Vec<Vec<u32>>,
+    outgoing: Outgoing,
+}
+
+impl Spreader {
+    pub(super) fn new(settings: Arc<SinkSettings>) -> Self {
+        Spreader { settings, partitioner: Partitioner::default(), of_partition: Vec::new(), outgoing: Outgoing::default() }
+    }
+
+    /// Hands a batch over, each partition's records in order.
+    fn write(&mut self, producer: &Producer, partitions: u32, records: &RecordBatch) -> Result<(), ConnectorError> {
+        self.partitioner.next_batch();
+        self.of_partition.resize(partitions as usize, Vec::new());
+        self.of_partition.iter_mut().for_each(Vec::clear);
+        for i in 0..records.len() {
+            self.of_partition[self.partitioner.of(records.key(i), partitions) as usize].push(i as u32);
+        }
+        let Spreader { settings, of_partition, outgoing, .. } = self;
+        let topic = &settings.spec.topic;
+        for (partition, numbers) in (0..).zip(of_partition) {
+            let mut rest = &numbers[..];
+            let mut waits: Option<Instant> = None;
+            while !rest.is_empty() {
+                let record = |i: &u32| (records.key(*i as usize), records.value(*i as usize));
+                let refused = match settings.spec.keep_time {
+                    true => {
+                        let i = rest[0] as usize;
+                        let (key, value) = record(&rest[0]);
+                        let given = producer.produce_at(topic, partition, key, value, records.time(i));
+                        if given.is_ok() {
+                            rest = &rest[1..];
+                        }
+                        given
+                    }
+                    false => {
+                        let given = producer.produce(topic, partition, rest.iter().map(record), outgoing);
+                        rest = match &given {
+                            Ok(()) => &[],
+                            Err(Refused::Full(at)) => &rest[*at..],
+                            Err(Refused::Failed(_)) => rest,
+                        };
+                        given
+                    }
+                };
+                match refused {
+                    Ok(()) => waits = None,
+                    Err(Refused::Full(_)) => {
+                        check(settings, producer)?;
+                        let since = *waits.get_or_insert_with(clock::monotonic);
+                        if clock::monotonic() - since > STUCK {
+                            let why = "no broker has taken a record for two minutes";
+                            return Err(ConnectorError::restart(format!("{}: {why}", settings.place)));
+                        }
+                        producer.wait_for_room();
+                    }
+                    Err(Refused::Failed(code)) => {
+                        check(settings, producer)?;
+                        return Err(super::client::error(&settings.place, &KafkaError::MessageProduction(code)));
+                    }
+                }
+            }
+        }
+        producer.serve();
+        check(settings, producer)
+    }
+}
+
+/// Fails if a record was not delivered, or none can be any more.
+fn check(settings: &SinkSettings, producer: &Producer) -> Result<(), ConnectorError> {
+    let heard = producer.events().heard();
+    let failed = |why: String| Err(ConnectorError::restart(format!("{}: {why}", settings.place)));
+    if let Some(fatal) = heard.fatal {
+        return failed(format!("the producer can't go on: {fatal}"));
+    }
+    if heard.undelivered > 0 {
+        let first = heard.first_failure.unwrap_or_default();
+        let beside = heard.last_error.map(|error| format!("; last error: {error}")).unwrap_or_default();
+        return failed(format!("{} records were not delivered: {first}{beside}", heard.undelivered));
+    }
+    Ok(())
+}
+
+/// Waits until all is acknowledged.
+fn flush(settings: &SinkSettings, producer: &Producer, deadline: Instant) -> Result<(), ConnectorError> {
+    loop {
+        let done = producer.flush_slice();
+        // A flush may succeed over records that have failed, and may hang over a transaction that has.
+        check(settings, producer)?;
+        if done {
+            return Ok(());
+        }
+        if clock::monotonic() >= deadline {
+            let why = "the brokers did not acknowledge all records within the checkpoint timeout";
+            return Err(ConnectorError::restart(format!("{}: {why}", settings.place)));
+        }
+    }
+}
+
+/// Exactly-once: a producer for each transaction.
+pub(super) struct TransactionalWriter {
+    settings: Arc<SinkSettings>,
+    slots: Arc<Slots>,
+    standby: Standby,
+    spreader: Spreader,
+    /// How long a transaction may live.
+    timeout: Duration,
+    open: Option<Open>,
+}
+
+struct Open {
+    transaction: TransactionId,
+    ready: Ready,
+    begun: Instant,
+}
+
+impl TransactionalWriter {
+    pub(super) fn new(settings: Arc<SinkSettings>, slots: Arc<Slots>, standby: Standby, timeout: Duration) -> Self {
+        let spreader = Spreader::new(Arc::clone(&settings));
+        TransactionalWriter { settings, slots, standby, spreader, timeout, open: None }
+    }
+}
+
+impl SinkWriter for TransactionalWriter {
+    fn begin(&mut self, transaction: &TransactionId) -> Result<(), ConnectorError> {
+        let ready = self.standby.take()?;
+        // Its time runs from the first record on.
+        self.open = Some(Open { transaction: transaction.clone(), ready, begun: clock::monotonic() });
+        Ok(())
+    }
+
+    fn write(&mut self, records: &RecordBatch) -> Result<(), ConnectorError> {
+        let Open { ready, .. } = self.open.as_ref().expect("a transaction is begun before it is written");
+        self.spreader.write(&ready.producer, ready.partitions, records)
+    }
+
+    fn prepare(&mut self, _: CheckpointId, _: bool) -> Result<Option<DurableStep>, ConnectorError> {
+        let Some(Open { transaction, ready, begun }) = self.open.take() else { return Ok(None) };
+        self.slots.prepared(transaction, ready.slot);
+        let (settings, timeout) = (Arc::clone(&self.settings), self.timeout);
+        let deadline = clock::monotonic() + settings.spec.needs.checkpoint_timeout;
+        Ok(Some(Box::new(move || {
+            flush(&settings, &ready.producer, deadline)?;
+            crash::point("kafka-flushed");
+            let start_ms = look_at(&settings, &ready, deadline)?;
+            let prepared = PreparedTransaction {
+                transactional_id: ready.slot.name(&settings.spec.prefix),
+                producer_id: ready.producer_id,
+                producer_epoch: ready.epoch,
+                start_ms,
+                timeout_ms: timeout.as_millis() as u64,
+            };
+            let bytes = serde_json::to_vec(&prepared).expect("texts and numbers are always JSON");
+            // The client's threads take a while to end; the barrier need not wait for them.
+            let ending = std::thread::Builder::new().name("kafka-ending".to_owned()).spawn(move || drop(ready));
+            if let Err(error) = ending {
+                tracing::debug!("a producer was ended on the spot: {error}");
+            }
+            let valid_until = begun + timeout.saturating_sub(settings.spec.needs.restart() + TransactionNeeds::MARGIN);
+            Ok(Some(Prepared { version: VERSION, bytes, valid_until: Some(valid_until) }))
+        })))
+    }
+}
+
+/// Asks the coordinator whether the transaction is open as we think it is; and since when.
+fn look_at(settings: &SinkSettings, ready: &Ready, deadline: Instant) -> Result<Option<u64>, ConnectorError> {
+    let id = ready.slot.name(&settings.spec.prefix);
+    let failed = |why: String| ConnectorError::restart(format!("{}: transaction {id}: {why}", settings.place));
+    let described = settings.admin()?.describe(&[&id], deadline).map_err(|error| failed(error.to_string()))?;
+    match &described[..] {
+        [Described::Known(now)]
+            if now.state == TransactionState::Ongoing && (now.producer_id, now.epoch) == (ready.producer_id, ready.epoch) =>
+        {
+            Ok(now.start_ms)
+        }
+        // Aborted by its timeout, or fenced by another process.
+        [Described::Known(now)] => Err(failed(format!("it is not open any more: the coordinator says {now}"))),
+        _ => Err(failed("the coordinator does not know it".to_owned())),
+    }
+}
+
+/// At-least-once: one producer for all.
+pub(super) struct PlainWriter {
+    settings: Arc<SinkSettings>,
+    spreader: Spreader,
+    producer: Arc<Producer>,
+    partitions: u32,
+}
+
+impl PlainWriter {
+    pub(super) fn new(settings: Arc<SinkSettings>, producer: Producer, partitions: u32) -> Self {
+        let spreader = Spreader::new(Arc::clone(&settings));
+        PlainWriter { settings, spreader, producer: Arc::new(producer), partitions }
+    }
+}
+
+impl SinkWriter for PlainWriter {
+    fn begin(&mut self, _: &TransactionId) -> Result<(), ConnectorError> {
+        Ok(())
+    }
+
+    fn write(&mut self, records: &RecordBatch) -> Result<(), ConnectorError> {
+        self.spreader.write(&self.producer, self.partitions, records)
+    }
+
+    fn prepare(&mut self, _: CheckpointId, _: bool) -> Result<Option<DurableStep>, ConnectorError> {
+        let (settings, producer) = (Arc::clone(&self.settings), Arc::clone(&self.producer));
+        let deadline = clock::monotonic() + settings.spec.needs.checkpoint_timeout;
+        // Also what is written meanwhile is waited for, which costs time and no promise.
+        Ok(Some(Box::new(move || flush(&settings, &producer, deadline).map(|()| None))))
+    }
+}
