@@ -153,7 +153,7 @@ path = "out"
         guest("map_upper.wasm").display()
     );
     let graph = job_file::parse(&text, &folder.join("job.toml"), &folder, &|_| None).expect("the bench's job file is right");
-    let options = RunOptions { data: folder.join("data"), mode: StartMode::Resume, allow_duplicates: false };
+    let options = RunOptions { data: folder.join("data"), mode: StartMode::Resume, allow_duplicates: false, take_over: false };
     let (_stop, signal) = stop_pair();
     let (wall, cpu) = (Instant::now(), cpu_now());
     let outcome = runtime(flavor).run(graph, options, signal, Arc::new(|_| {}));
@@ -272,7 +272,8 @@ impl LiveJob {
         let text = job_file(workload, parallelism);
         let graph = job_file::parse(&text, &folder.join("job.toml"), &folder, &|_| None).expect("the bench's job file is right");
         let runtime = runtime(flavor);
-        let options = RunOptions { data: folder.join("data"), mode: StartMode::Resume, allow_duplicates: false };
+        let options =
+            RunOptions { data: folder.join("data"), mode: StartMode::Resume, allow_duplicates: false, take_over: false };
         let (stop, signal) = stop_pair();
         let (sender, figures) = channel();
         let listener = move |event| {

@@ -35,6 +35,8 @@ pub struct RunOptions {
     pub mode: StartMode,
     /// Whether committed output may be written again.
     pub allow_duplicates: bool,
+    /// Whether a first start may use names outside that somebody has used before.
+    pub take_over: bool,
 }
 
 /// Where a run starts.

@@ -114,6 +114,10 @@ pub(super) struct RunArgs {
     /// Let --fresh and --from write committed output again, and a first start write into a folder that holds output.
     #[arg(long)]
     pub allow_duplicates: bool,
+    /// Let a first start use names of Kafka transactions that the brokers know from another checkout of this job, or from a data
+    /// folder that is gone: what is open under them is aborted.
+    #[arg(long)]
+    pub take_over: bool,
     /// At the end, tell on stderr where the time of every thread went (with --json, in the result as well), and draw it as a
     /// flame graph: profile.svg in the data folder.
     #[arg(long)]
@@ -127,14 +131,12 @@ pub(super) struct RunArgs {
 pub(super) struct LaterRunArgs {
     #[arg(long, hide = true, num_args = 0..=1, value_name = "SOCKET", default_missing_value = "")]
     control: Option<String>,
-    #[arg(long, hide = true)]
-    take_over: bool,
 }
 
 impl LaterRunArgs {
     /// The first one given.
     pub fn given(&self) -> Option<&'static str> {
-        let given = [("--control", self.control.is_some()), ("--take-over", self.take_over)];
+        let given = [("--control", self.control.is_some())];
         given.iter().find(|(_, given)| *given).map(|(name, _)| *name)
     }
 }

@@ -76,7 +76,7 @@ fn prepare(args: &RunArgs) -> Result<(JobGraph, RunOptions), Vec<Problem>> {
         (false, Some(checkpoint)) => StartMode::From(checkpoint),
         (false, None) => StartMode::Resume,
     };
-    Ok((graph, RunOptions { data, mode, allow_duplicates: args.allow_duplicates }))
+    Ok((graph, RunOptions { data, mode, allow_duplicates: args.allow_duplicates, take_over: args.take_over }))
 }
 
 fn display(common: &Common) -> Display {

@@ -101,7 +101,7 @@ fn commands_of_later_versions_are_refused_by_name_and_unknown_ones_with_the_near
     assert_eq!(exit, Exit::Refused);
     assert!(stderr.contains("there is no such command") && stderr.contains("did you mean 'check'?"), "{stderr}");
     let (_, file) = job();
-    for option in ["--control", "--take-over"] {
+    for option in ["--control"] {
         let (exit, _, stderr) = weir(&Straw::default(), &["run", &file, option]);
         assert_eq!(exit, Exit::Refused);
         assert!(stderr.contains(&format!("weir run {option}: not in this version")), "{stderr}");
@@ -123,7 +123,7 @@ fn run_asks_for_what_the_command_line_says() {
     let (dir, file) = job();
     let beside = dir.path().canonicalize().expect("it exists").join(".weir/flights");
     let cwd = std::env::current_dir().expect("there is one");
-    let resume = RunOptions { data: beside.clone(), mode: StartMode::Resume, allow_duplicates: false };
+    let resume = RunOptions { data: beside.clone(), mode: StartMode::Resume, allow_duplicates: false, take_over: false };
     for (words, want) in [
         (vec![], resume.clone()),
         (vec!["--data", "/fast/x"], RunOptions { data: PathBuf::from("/fast/x"), ..resume.clone() }),

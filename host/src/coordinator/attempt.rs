@@ -42,6 +42,8 @@ pub enum Event {
     Log(LogAnswer),
     /// From a sink's committer.
     Sink(usize, SinkAnswer),
+    /// A source has new splits; says which.
+    Grown(String),
 }
 
 /// How an attempt ended. Its threads still run.
@@ -51,6 +53,8 @@ pub enum AttemptEnd {
     Finished(CheckpointId),
     /// The suspension checkpoint is committed.
     Suspended(CheckpointId),
+    /// The checkpoint before new splits of a source are read is committed; says which.
+    Grown(String),
     /// The user wants no checkpoint.
     StoppedNow,
     /// Another process owns the job.
@@ -113,6 +117,10 @@ pub struct AttemptRun {
     /// Why the last checkpoint was aborted by a storage error.
     upload_error: Option<String>,
     lost: Vec<LostTransaction>,
+    /// Whether its last checkpoint was asked for.
+    suspending: bool,
+    /// Why, if not because the user wants it.
+    grown: Option<String>,
     end: Option<AttemptEnd>,
     figures: Figures,
 }
@@ -131,6 +139,8 @@ impl AttemptRun {
             failure: None,
             upload_error: None,
             lost: Vec::new(),
+            suspending: false,
+            grown: None,
             end: None,
             figures,
         }
@@ -184,6 +194,8 @@ impl AttemptRun {
         match request {
             StopRequest::None => {}
             StopRequest::Suspend => {
+                self.suspending = true;
+                self.grown = None;
                 (self.setup.listener)(JobEvent::Suspending);
                 self.step(CoordEvent::RequestSuspend { now: self.now() });
             }
@@ -203,6 +215,13 @@ impl AttemptRun {
                 self.step(CoordEvent::Decline { now, checkpoint, subtask });
             }
             Event::Log(answer) => self.on_log(now, answer),
+            Event::Grown(what) => {
+                if !self.suspending {
+                    self.suspending = true;
+                    self.grown = Some(what);
+                    self.step(CoordEvent::RequestSuspend { now });
+                }
+            }
             Event::Sink(sink, answer) => {
                 let news = self.setup.commits[sink].answered(now, answer);
                 self.sink_news(sink, news);
@@ -239,7 +258,12 @@ impl AttemptRun {
     fn acknowledge(&mut self, now: Duration, snapshot: StoredSnapshot) {
         let (subtask, checkpoint) = (snapshot.subtask, snapshot.checkpoint);
         let files = snapshot.files.clone();
-        let committables = snapshot.committables().map(|c| Committable { id: c.id.clone(), valid_until: None }).collect();
+        let since_origin = |at: Instant| at.saturating_duration_since(self.setup.origin);
+        let of = |one: &crate::connectors::Committable| Committable {
+            id: one.id.clone(),
+            valid_until: one.valid_until.map(since_origin),
+        };
+        let committables = snapshot.committables().map(of).collect();
         if let Some(pending) = self.pending.get_mut(&checkpoint) {
             pending.acknowledged.entry(subtask).or_insert(snapshot);
         }
@@ -323,7 +347,12 @@ impl AttemptRun {
                 self.end.get_or_insert(AttemptEnd::Fenced("a newer claim stands in the job's log".into()));
             }
             CoordEffect::Finished { checkpoint } => self.setup.keeper.finish(checkpoint),
-            CoordEffect::Suspended { checkpoint } => self.end = Some(AttemptEnd::Suspended(checkpoint)),
+            CoordEffect::Suspended { checkpoint } => {
+                self.end = Some(match self.grown.take() {
+                    Some(what) => AttemptEnd::Grown(what),
+                    None => AttemptEnd::Suspended(checkpoint),
+                });
+            }
         }
     }
 

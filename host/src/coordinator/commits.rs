@@ -205,12 +205,14 @@ impl SinkCommits {
                 let contained = self.recovery.take().map_or(Vec::new(), |recovery| recovery.contained);
                 contained.into_iter().map(|id| self.lost(id, reason.clone())).collect()
             }
-            (Remedy::Permanent | Remedy::Restart, Place::Former { said_by }) => {
+            (Remedy::Permanent | Remedy::Restart | Remedy::Refresh, Place::Former { said_by }) => {
                 let mut news = vec![self.untidy(said_by, &error.message)];
                 news.extend(self.listed(now, Vec::new()));
                 news
             }
-            (Remedy::Permanent | Remedy::Restart, Place::JobFile(_)) => vec![SinkNews::RecoveryFailed(error.message)],
+            (Remedy::Permanent | Remedy::Restart | Remedy::Refresh, Place::JobFile(_)) => {
+                vec![SinkNews::RecoveryFailed(error.message)]
+            }
         }
     }
 

@@ -279,7 +279,7 @@ impl Builder<'_> {
             .collect();
         let task = SourceTask { subtask: self.subtask, parallelism: self.spec.parallelism };
         let reader = self.parts.sources[source].open(source as u16, own, task).map_err(|error| self.connector_failed(error))?;
-        Ok(NodeKind::Source(SourceNode { source, reader, ended: false }))
+        Ok(NodeKind::Source(SourceNode { source, reader, ended: false, pending: Vec::new() }))
     }
 
     fn sink(&self, sink: usize) -> Result<NodeKind, TaskFailure> {

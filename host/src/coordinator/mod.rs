@@ -7,6 +7,7 @@ pub mod attempt;
 mod commits;
 mod compat;
 mod deploy;
+mod discovery;
 mod ended_inputs;
 mod ending;
 mod figures;

@@ -19,7 +19,15 @@ pub fn splits_of(parts: &JobParts, manifest: Option<&Manifest>) -> Result<Vec<Ve
         .iter()
         .zip(&parts.sources)
         .map(|(spec, connector)| match stored(&spec.name) {
-            Some(source) => Ok(source.splits.clone()),
+            Some(source) => {
+                let mut splits = source.splits.clone();
+                // Once every reader has ended there is nothing to come.
+                if !source.ended {
+                    let added = connector.added(&splits).map_err(|error| (format!("source {}", spec.name), error))?;
+                    splits.extend(added);
+                }
+                Ok(splits)
+            }
             None => connector.enumerate().map_err(|error| (format!("source {}", spec.name), error)),
         })
         .collect()

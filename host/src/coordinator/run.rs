@@ -10,7 +10,7 @@ use super::recovery::{differing_splits, fetch_state, first_restorable, splits_of
 use super::refusals;
 use super::targets::{Finding, standing};
 use super::working_state::WorkingState;
-use super::{compat, prepare};
+use super::{compat, discovery, prepare};
 use crate::clock;
 use crate::connectors::{AbortAnswer, CommitterContext, ConnectorError, Remedy, SplitState};
 use crate::disk::DiskTrouble;
@@ -24,6 +24,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
 use weir_protocol::coordinator::{CheckpointCoordinator, CompletedCheckpoint, CoordinatorConfig};
 use weir_protocol::log::claimant::ClaimRequest;
 use weir_protocol::log::{ClaimFacts, LogView, Start};
@@ -147,7 +148,17 @@ impl JobRun {
                 continue;
             }
             let target = sink.target().map_or(String::new(), |target| target.display().to_string());
-            if first_start && !self.options.allow_duplicates {
+            if first_start && sink.is_shared() && !self.options.take_over {
+                return Err(Box::new(refused(
+                    &place,
+                    format!(
+                        "this job has never run with this data folder, but the brokers know transactions of {target}: another \
+                         checkout of this job has used them, or its data folder is gone"
+                    ),
+                    "give this sink a transaction_prefix of its own; or say --take-over: what is open under those names is aborted",
+                )));
+            }
+            if first_start && !sink.is_shared() && !self.options.allow_duplicates {
                 return Err(Box::new(refused(
                     &place,
                     format!(
@@ -218,8 +229,13 @@ impl JobRun {
             // Only the first start follows the user's wish; what it wrote is in the log.
             self.mode = StartMode::Resume;
             let why = failure_of(&failure);
-            if failure.remedy == Remedy::Permanent {
-                return JobOutcome::Failed(why);
+            match failure.remedy {
+                Remedy::Permanent => return JobOutcome::Failed(why),
+                Remedy::Refresh => {
+                    (self.listener)(JobEvent::Notice(failure.message));
+                    continue;
+                }
+                Remedy::Restart => {}
             }
             let mut effects = Vec::new();
             let attempt = Generation(self.tries);
@@ -632,6 +648,7 @@ impl JobRun {
             // Nobody listens once the attempt has ended.
             let _ = answers.send(Event::Log(answer));
         });
+        let looking = discovery::start(&self.parts, &splits, &events);
         let (commits, former) = by_place(commits);
         let keeper = LogKeeper::start(log, self.plugins_in_use(), listener);
         let setup = AttemptSetup {
@@ -655,6 +672,7 @@ impl JobRun {
         // The threads have ended: these figures are whole.
         (self.listener)(JobEvent::Progress(figures.read(last_completed)));
         forwarder.abort();
+        looking.iter().for_each(JoinHandle::abort);
         Ok(outcome)
     }
 
@@ -708,6 +726,13 @@ impl JobRun {
                 let log = keeper.close().await;
                 self.sweep_own_garbage(&log, generation).await;
                 Ok(JobOutcome::Suspended { checkpoint })
+            }
+            AttemptEnd::Grown(message) => {
+                join(deployment, true).await?;
+                close_commits(commits, false).await;
+                close_commits(former, false).await;
+                keeper.close().await;
+                Err(TaskFailure { place: "sources".into(), message, remedy: Remedy::Refresh })
             }
             AttemptEnd::StoppedNow => {
                 leave(deployment).await;
@@ -765,7 +790,9 @@ fn failure_of(failure: &TaskFailure) -> Failure {
         Remedy::Permanent => {
             "mend what the message names, then run the job again: it resumes from its newest completed checkpoint"
         }
-        Remedy::Restart => "when the cause is gone run the job again: it resumes from its newest completed checkpoint",
+        Remedy::Restart | Remedy::Refresh => {
+            "when the cause is gone run the job again: it resumes from its newest completed checkpoint"
+        }
     };
     Failure { why: failure.message.clone(), place: failure.place.clone(), next: next.into() }
 }

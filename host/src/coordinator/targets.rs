@@ -50,7 +50,9 @@ pub struct Finding<'a> {
 
 /// What of a sink's section says where its transactions lie and who can reach them. Limits, inputs and parallelism may change.
 pub(super) fn standing(section: &Value) -> Vec<Value> {
-    ["connector", "path", "config", "grants"].map(|key| section.get(key).cloned().unwrap_or_default()).into()
+    ["connector", "path", "config", "grants", "brokers", "transaction_prefix"]
+        .map(|key| section.get(key).cloned().unwrap_or_default())
+        .into()
 }
 
 impl Finding<'_> {
@@ -172,6 +174,7 @@ fn committables_of(parts: &JobParts, manifest: &Manifest, sink: &SinkManifest) -
                 bytes,
                 plugin: stored.plugin.clone(),
                 sources: ranges.collect(),
+                valid_until: None,
             })
         })
         .collect()

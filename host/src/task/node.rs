@@ -3,10 +3,11 @@
 use super::metrics::StageMetrics;
 use super::operator::StreamOperator;
 use super::sink::SinkNode;
-use crate::connectors::Source;
+use crate::connectors::{Source, SplitState};
 use crate::state::{CheckpointedBackend, LookUps};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use weir_protocol::CheckpointId;
 
 /// What a node runs.
 pub enum NodeKind {
@@ -26,6 +27,25 @@ pub struct SourceNode {
     pub reader: Box<dyn Source>,
     /// True once EndOfData was sent.
     pub ended: bool,
+    /// Positions at checkpoints that are not complete, for a reader that tells others of them.
+    pub pending: Vec<(CheckpointId, Vec<(u32, u64)>)>,
+}
+
+impl SourceNode {
+    /// A checkpoint has these positions.
+    pub fn passed(&mut self, checkpoint: CheckpointId, splits: &[(u32, SplitState)]) {
+        if self.reader.tells_positions() {
+            self.pending.push((checkpoint, splits.iter().map(|(index, split)| (*index, split.position)).collect()));
+        }
+    }
+
+    /// A checkpoint is complete; earlier ones will not be any more.
+    pub fn completed(&mut self, checkpoint: CheckpointId) {
+        if let Some((_, positions)) = self.pending.iter().find(|(pending, _)| *pending == checkpoint) {
+            self.reader.completed(positions);
+        }
+        self.pending.retain(|(pending, _)| *pending > checkpoint);
+    }
 }
 
 /// An operator with its state.

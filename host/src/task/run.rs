@@ -170,8 +170,10 @@ impl Task {
             }
             TaskControl::Complete(checkpoint) => {
                 for node in &mut self.parts.nodes {
-                    if let NodeKind::Operator(OperatorNode { backend: Some(backend), .. }) = &mut node.kind {
-                        backend.completed(checkpoint);
+                    match &mut node.kind {
+                        NodeKind::Operator(OperatorNode { backend: Some(backend), .. }) => backend.completed(checkpoint),
+                        NodeKind::Source(source) => source.completed(checkpoint),
+                        NodeKind::Operator(_) | NodeKind::Sink(_) => {}
                     }
                 }
                 Ok(())
@@ -241,9 +243,11 @@ impl Task {
     /// between (A1, A2).
     fn checkpoint(&mut self, checkpoint: CheckpointId) -> Result<(), TaskStop> {
         // 1. Positions first: they describe exactly the records that have passed.
-        let source = match &self.parts.nodes[0].kind {
+        let source = match &mut self.parts.nodes[0].kind {
             NodeKind::Source(source) => {
-                Some(SourceSnapshot { source: source.source, splits: source.reader.positions(), end_of_data: source.ended })
+                let splits = source.reader.positions();
+                source.passed(checkpoint, &splits);
+                Some(SourceSnapshot { source: source.source, splits, end_of_data: source.ended })
             }
             NodeKind::Operator(_) | NodeKind::Sink(_) => None,
         };

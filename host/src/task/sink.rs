@@ -3,7 +3,7 @@
 use super::messages::SinkSnapshot;
 use super::snapshot::SnapshotParts;
 use crate::channel::{Batch, Provenance};
-use crate::connectors::{Committable, ConnectorError, DurableStep, SinkTask, SinkWriter};
+use crate::connectors::{Committable, ConnectorError, DurableStep, Prepared, SinkTask, SinkWriter};
 use crate::crash;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -158,8 +158,9 @@ fn prepare_loop(sink: usize, queue: &Receiver<PreparerJob>) {
                                 continue;
                             }
                             let sources = sources.spans;
-                            let (version, bytes) = (made.version, made.bytes);
-                            bodies.insert(id.clone(), Committable { id, checkpoint, version, bytes, plugin, sources });
+                            let Prepared { version, bytes, valid_until } = made;
+                            let body = Committable { id: id.clone(), checkpoint, version, bytes, plugin, sources, valid_until };
+                            bodies.insert(id, body);
                         }
                     }
                     crash::point("sink-prepared");
