@@ -5,6 +5,7 @@ mod damage;
 mod disks;
 mod exact;
 mod incremental;
+mod kafka;
 mod kills;
 mod memory;
 mod profile;

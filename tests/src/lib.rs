@@ -4,6 +4,7 @@
 pub mod flights;
 pub mod join;
 pub mod judge;
+pub mod kafka;
 pub mod process;
 pub mod scratch;
 

@@ -83,6 +83,11 @@ fn rocksdb_is_named_in_one_file_only() {
 }
 
 #[test]
+fn librdkafka_is_named_in_its_connector_only() {
+    only_in("rdkafka::", |path| path.starts_with("host/src/connectors/kafka/") || is_test(path), "belongs to connectors/kafka");
+}
+
+#[test]
 fn kafkas_messages_and_tls_are_named_only_in_their_crate() {
     for word in ["kafka_protocol::", "openssl::"] {
         only_in(word, |path| path.starts_with("host/kafka/"), "belongs to host/kafka");

@@ -1,0 +1,119 @@
+//! Kafka to Kafka on a real broker, exactly once: killed at every point and at random, judged by what a `read_committed` reader
+//! sees.
+
+use std::time::Duration;
+use weir_tests::kafka::{OrdersCase, broker};
+use weir_tests::{Seeded, soak};
+
+/// Slow enough that each life has some checkpoints before it, short intervals, and a restart without a wait.
+const SLOW: &[(&str, &str)] =
+    &[("interval = \"500ms\"", "interval = \"100ms\""), ("topic = \"${IN:-orders}\"", "topic = \"${IN:-orders}\"\nrate = 12000")];
+
+/// Points that a checkpoint of this job passes, and a recovery of it.
+const POINTS: &[&str] = &[
+    "barrier-injected",
+    "barrier-aligned",
+    "snapshot-sync-done",
+    "upload-partial",
+    "kafka-standby-ready:3",
+    "kafka-flushed",
+    "sink-prepared",
+    "ack-received",
+    "all-acked",
+    "manifest-partial",
+    "claimed",
+    "manifest-published",
+    "commit-sent",
+    "commit-partial",
+    "committed",
+    "retention",
+    "restore-begun",
+    "recover-committed",
+    "recover-fencing",
+    "recover-aborted",
+];
+
+#[test]
+fn orders_survive_a_kill_at_every_point() {
+    let case = OrdersCase::new(broker(), "points", SLOW);
+    case.fill(0..150_000);
+    // A life before, so that recoveries have something to do.
+    case.start(&[], &[("WEIR_CRASH_AT", "committed:2")]).finish();
+    for point in POINTS {
+        let killed = case.start(&[], &[("WEIR_CRASH_AT", point)]).finish();
+        assert!(killed.was_killed(), "{point} was never passed: {killed:?}");
+    }
+    case.start(&[], &[]).finish().expect_code(0);
+    case.judge().unwrap();
+}
+
+#[test]
+fn orders_survive_kills_at_random_moments() {
+    let kills = if soak() { 200 } else { 8 };
+    let case = OrdersCase::new(broker(), "random", SLOW);
+    case.fill(0..if soak() { 1_500_000 } else { 80_000 });
+    let mut random = Seeded(0x0DE5);
+    for _ in 0..kills {
+        let delay = Duration::from_millis(50 + random.below(900));
+        let ended = case.start(&[], &[]).kill_after(delay);
+        assert!(ended.was_killed(), "the input is too short: {ended:?}");
+    }
+    case.start(&[], &[]).finish().expect_code(0);
+    case.judge().unwrap();
+}
+
+#[test]
+fn at_least_once_loses_nothing() {
+    let asked =
+        [SLOW[0], SLOW[1], ("topic = \"${OUT:-balances}\"", "topic = \"${OUT:-balances}\"\nguarantee = \"at-least-once\"")];
+    let case = OrdersCase::new(broker(), "alo", &asked);
+    case.fill(0..20_000);
+    let killed = case.start(&[], &[("WEIR_CRASH_AT", "all-acked:3")]).finish();
+    assert!(killed.was_killed(), "{killed:?}");
+    case.start(&[], &[]).finish().expect_code(0);
+    let (input, output) = (broker().read(&case.input()), broker().read(&case.output()));
+    let ids = |records: &[(i32, String, String)]| -> std::collections::BTreeSet<u64> {
+        records
+            .iter()
+            .map(|(_, _, value)| serde_json::from_str::<serde_json::Value>(value).unwrap()["id"].as_u64().unwrap())
+            .collect()
+    };
+    assert_eq!(ids(&output), ids(&input));
+    assert!(output.len() > input.len(), "the kill came after a write: some come twice");
+}
+
+#[test]
+fn a_second_checkout_is_refused_until_it_takes_over() {
+    let case = OrdersCase::new(broker(), "checkouts", &[]);
+    case.fill(0..1_000);
+    case.start(&[], &[]).finish().expect_code(0);
+    case.judge().unwrap();
+    std::fs::rename(case.scratch.path("data"), case.scratch.path("gone")).unwrap();
+    case.start(&[], &[]).finish().expect_code(2).expect_text(&["weir-checkouts-balances", "transaction_prefix", "--take-over"]);
+    case.judge().unwrap();
+    case.start(&["--take-over"], &[]).finish().expect_code(0).expect_text(&["generation 2 starts at the beginning"]);
+}
+
+#[test]
+fn a_partition_that_comes_under_way_is_read() {
+    let case = OrdersCase::new(broker(), "grows", &[("until = \"${UNTIL:-never}\"", "discovery = \"300ms\"")]);
+    case.fill(0..1_000);
+    let mut running = case.start(&[], &[]);
+    let output = case.output();
+    running.wait_until("the first orders are booked", || broker().read(&output).len() == 1_000);
+    broker().grow(&case.input(), 5);
+    let late = (0..100).map(|id| (4, "late".to_owned(), format!(r#"{{"id":{id},"account":"late","amount":1}}"#)));
+    broker().write(&case.input(), late);
+    running.wait_until("those of the new partition, too", || broker().read(&output).len() == 1_100);
+    running.signal(rustix::process::Signal::TERM);
+    running.finish().expect_code(0).expect_text(&["in-grows/4 came"]);
+    case.judge().unwrap();
+}
+
+#[test]
+fn what_cannot_be_reached_is_told() {
+    let case = OrdersCase::new(broker(), "nobody", &[]);
+    case.start(&[], &[("IN", "nowhere")]).finish().expect_code(2).expect_text(&["topic nowhere", "create it first"]);
+    case.start(&[], &[("OUT", "nowhere")]).finish().expect_code(2).expect_text(&["there is no topic nowhere"]);
+    case.start(&[], &[("BROKERS", "127.0.0.1:1")]).finish().expect_code(2).expect_text(&["brokers"]);
+}

@@ -1,0 +1,273 @@
+//! A real broker for the end-to-end tests, the orders job on it, and a judge of what a `read_committed` reader sees.
+
+use crate::process::Running;
+use crate::scratch::Scratch;
+use crate::{guest, repository};
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Partitions of every topic.
+pub const PARTITIONS: i32 = 4;
+/// Enough for a machine that does other things, too.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A broker of its own, which ends with this process, however it ends.
+pub struct Broker {
+    port: u16,
+    guard: Option<Child>,
+    state: PathBuf,
+}
+
+/// The one that most tests share.
+pub fn broker() -> &'static Broker {
+    static SHARED: OnceLock<Broker> = OnceLock::new();
+    SHARED.get_or_init(Broker::start)
+}
+
+impl Broker {
+    /// Starts one with a fresh folder.
+    pub fn start() -> Self {
+        let state = tempfile::Builder::new().prefix("weir-kafka-").tempdir().expect("a folder can be made").keep();
+        let scripts = repository().join("tests/kafka");
+        // Not an end of this process that we are told of: it may be killed.
+        let script = "trap '' INT TERM HUP; cat >/dev/null; \"$1\" \"$2\" KILL; rm -rf \"$2\"";
+        let guard = Command::new("bash")
+            .args(["-c", script, "guard"])
+            .args([scripts.join("down.sh"), state.clone()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("bash can be started");
+        let broker = Broker { port: free_ports(), guard: Some(guard), state };
+        broker.up();
+        broker
+    }
+
+    /// Starts it again with its data.
+    pub fn up(&self) {
+        let up = repository().join("tests/kafka/up.sh");
+        let run = Command::new(up).arg(&self.state).arg(self.port.to_string()).stdin(Stdio::null()).output();
+        let run = run.expect("up.sh can be started");
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    }
+
+    /// Kills it.
+    pub fn kill(&self) {
+        let down = repository().join("tests/kafka/down.sh");
+        assert!(Command::new(down).arg(&self.state).arg("KILL").status().expect("down.sh can be started").success());
+    }
+
+    /// For `brokers`.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    fn client(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", self.address());
+        config
+    }
+
+    /// Makes a topic, and waits until each of its partitions has a leader.
+    pub fn create(&self, topic: &str) {
+        let admin: AdminClient<DefaultClientContext> = self.client().create().expect("the settings are right");
+        let new = NewTopic::new(topic, PARTITIONS, TopicReplication::Fixed(1));
+        let made = run(admin.create_topics([&new], &AdminOptions::new().request_timeout(Some(PATIENCE))));
+        made.expect("the broker answers").remove(0).expect("the topic can be made");
+    }
+
+    /// Adds partitions to a topic.
+    pub fn grow(&self, topic: &str, partitions: usize) {
+        let admin: AdminClient<DefaultClientContext> = self.client().create().expect("the settings are right");
+        let more = rdkafka::admin::NewPartitions::new(topic, partitions);
+        let made = run(admin.create_partitions([&more], &AdminOptions::new().request_timeout(Some(PATIENCE))));
+        made.expect("the broker answers").remove(0).expect("the topic can grow");
+    }
+
+    /// Writes records of (partition, key, value).
+    pub fn write(&self, topic: &str, records: impl IntoIterator<Item = (i32, String, String)>) {
+        let producer: BaseProducer = self.client().set("acks", "all").create().expect("the settings are right");
+        for (partition, key, value) in records {
+            let mut record = BaseRecord::to(topic).partition(partition).key(&key).payload(&value);
+            while let Err((_, back)) = producer.send(record) {
+                record = back;
+                producer.poll(Duration::from_millis(10));
+            }
+        }
+        producer.flush(PATIENCE).expect("all is acknowledged");
+    }
+
+    /// All records of a topic that are committed, as (partition, key, value), in the order of each partition.
+    pub fn read(&self, topic: &str) -> Vec<(i32, String, String)> {
+        let mut config = self.client();
+        config.set("group.id", "judge").set("isolation.level", "read_committed").set("enable.partition.eof", "true");
+        let consumer: BaseConsumer = config.create().expect("the settings are right");
+        let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).expect("the broker answers");
+        let partitions: Vec<i32> = metadata.topics()[0].partitions().iter().map(|partition| partition.id()).collect();
+        let mut list = TopicPartitionList::new();
+        for partition in &partitions {
+            list.add_partition_offset(topic, *partition, Offset::Beginning).expect("an offset");
+        }
+        consumer.assign(&list).expect("assigned");
+        let (mut records, mut ended) = (Vec::new(), 0);
+        let begun = Instant::now();
+        while ended < partitions.len() {
+            assert!(begun.elapsed() < PATIENCE, "{topic} is not read to its end: is a transaction open?");
+            match consumer.poll(Duration::from_millis(100)) {
+                None => {}
+                Some(Err(rdkafka::error::KafkaError::PartitionEOF(_))) => ended += 1,
+                Some(Err(error)) => panic!("{topic}: {error}"),
+                Some(Ok(message)) => {
+                    let text = |bytes: Option<&[u8]>| String::from_utf8(bytes.unwrap_or_default().to_vec()).expect("UTF-8");
+                    records.push((message.partition(), text(message.key()), text(message.payload())));
+                }
+            }
+        }
+        records
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        if let Some(mut guard) = self.guard.take() {
+            drop(guard.stdin.take());
+            drop(guard.wait());
+        }
+    }
+}
+
+/// Runs a future of librdkafka's, which is woken by threads of its own.
+fn run<T>(future: impl Future<Output = T>) -> T {
+    struct Wake(std::thread::Thread);
+    impl std::task::Wake for Wake {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = std::sync::Arc::new(Wake(std::thread::current())).into();
+    let mut context = std::task::Context::from_waker(&waker);
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(done) => return done,
+            std::task::Poll::Pending => std::thread::park_timeout(Duration::from_millis(50)),
+        }
+    }
+}
+
+/// The first of two ports in a row that are free now.
+fn free_ports() -> u16 {
+    for _ in 0..1_000 {
+        let first = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let port = first.local_addr().expect("it is bound").port();
+        if port < u16::MAX - 1 && TcpListener::bind(("127.0.0.1", port + 1)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no two ports in a row are free");
+}
+
+/// The orders job in a scratch folder, with topics of its own.
+pub struct OrdersCase<'b> {
+    /// Its folder.
+    pub scratch: Scratch,
+    /// Where its topics are.
+    pub broker: &'b Broker,
+    /// Its name, which names its topics.
+    pub name: String,
+}
+
+impl<'b> OrdersCase<'b> {
+    /// Makes topics and a job file from the example's, with these replacements.
+    pub fn new(broker: &'b Broker, name: &str, replacements: &[(&str, &str)]) -> Self {
+        let case = OrdersCase { scratch: Scratch::new(), broker, name: name.to_owned() };
+        broker.create(&case.input());
+        broker.create(&case.output());
+        case.write_job("job.toml", replacements);
+        case
+    }
+
+    /// Writes a job file from the example's.
+    pub fn write_job(&self, file: &str, replacements: &[(&str, &str)]) {
+        let example = repository().join("examples/orders/job.toml");
+        let mut text = std::fs::read_to_string(example).expect("the example is there");
+        let plugin = guest("running_balance").display().to_string();
+        let named = format!("name = \"{}\"\nparallelism", self.name);
+        let own =
+            [("../../guests/out/running_balance.wasm", plugin.as_str()), ("name = \"orders\"\nparallelism", named.as_str())];
+        for (old, new) in own.iter().chain(replacements) {
+            assert!(text.contains(old), "the example has no {old}");
+            text = text.replace(old, new);
+        }
+        self.scratch.write(file, text);
+    }
+
+    /// The topic that is read.
+    pub fn input(&self) -> String {
+        format!("in-{}", self.name)
+    }
+
+    /// The topic that is written.
+    pub fn output(&self) -> String {
+        format!("out-{}", self.name)
+    }
+
+    /// Writes orders `from..to` of 50 accounts.
+    pub fn fill(&self, orders: std::ops::Range<u64>) {
+        self.broker.write(
+            &self.input(),
+            orders.map(|id| {
+                let (account, amount) = (id * 7919 % 50, (id * 31 % 2001) as i64 - 500);
+                let value = format!(r#"{{"id":{id},"account":"a{account}","amount":{amount}}}"#);
+                ((account % PARTITIONS as u64) as i32, format!("a{account}"), value)
+            }),
+        );
+    }
+
+    /// Starts a run to the end of the input.
+    pub fn start(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Running {
+        let (input, output, brokers) = (self.input(), self.output(), self.broker.address());
+        let own = [("IN", input.as_str()), ("OUT", &output), ("BROKERS", &brokers), ("UNTIL", "end")];
+        let variables: Vec<(&str, &str)> = own.iter().chain(variables).copied().collect();
+        let arguments: Vec<&str> = ["run", "job.toml", "--data", "data"].iter().chain(arguments).copied().collect();
+        Running::start(self.scratch.folder(), &arguments, &variables)
+    }
+
+    /// Holds the output against the input: for each account every order once, in order, with the running balance.
+    pub fn judge(&self) -> Result<(), String> {
+        let mut wanted: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut balances: BTreeMap<String, i64> = BTreeMap::new();
+        for (_, key, value) in self.broker.read(&self.input()) {
+            let order: serde_json::Value = serde_json::from_str(&value).map_err(|error| format!("{value}: {error}"))?;
+            let balance = balances.entry(key.clone()).or_default();
+            *balance += order["amount"].as_i64().ok_or("an order without an amount")?;
+            let open = value.strip_suffix('}').ok_or("no object")?;
+            wanted.entry(key).or_default().push(format!("{open},\"balance\":{balance}}}"));
+        }
+        let mut got: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (_, key, value) in self.broker.read(&self.output()) {
+            got.entry(key).or_default().push(value);
+        }
+        if wanted.is_empty() {
+            return Err("there is no input: nothing is proven".to_owned());
+        }
+        for (account, wanted) in &wanted {
+            let got = got.remove(account).unwrap_or_default();
+            if let Some(at) = (0..wanted.len().max(got.len())).find(|at| wanted.get(*at) != got.get(*at)) {
+                let (want, got) = (wanted.get(at), got.get(at));
+                return Err(format!("account {account}, booking {at}: {want:?} is wanted, {got:?} is there"));
+            }
+        }
+        if got.is_empty() { Ok(()) } else { Err(format!("accounts that nobody has ordered for: {:?}", got.keys())) }
+    }
+}
