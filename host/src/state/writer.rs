@@ -417,7 +417,10 @@ impl Shared {
 
     fn make_store(&self, rows: Option<&WrittenRows>) -> Result<(), StateError> {
         let folder = self.folders.root();
-        tracing::info!("state in {} has outgrown its memory: keys that are not in [state].cache are read from RocksDB", folder.display());
+        tracing::info!(
+            "state in {} has outgrown its memory: keys that are not in [state].cache are read from RocksDB",
+            folder.display()
+        );
         let store = RocksStore::open(folder, &[])?;
         if let Some(rows) = rows {
             store.ingest_rows(&rows.path)?;
