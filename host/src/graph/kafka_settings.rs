@@ -323,7 +323,7 @@ fn start(section: &mut Section<'_, '_>) -> KafkaStart {
             }
         }
     }
-    if timestamp.is_some() == !offsets.is_empty() {
+    if timestamp.is_some() != offsets.is_empty() {
         table.problem(table.span.clone(), "'start' needs 'timestamp_ms' or 'offsets'", "set one of them");
     }
     table.finish();
