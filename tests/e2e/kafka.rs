@@ -2,7 +2,7 @@
 //! sees.
 
 use std::time::Duration;
-use weir_tests::kafka::{OrdersCase, broker};
+use weir_tests::kafka::{Broker, OrdersCase, broker};
 use weir_tests::{Seeded, soak};
 
 /// Slow enough that each life has some checkpoints before it, short intervals, and a restart without a wait.
@@ -66,6 +66,25 @@ fn orders_survive_kills_at_random_moments() {
         assert!(ended.was_killed(), "the input is too short: {ended:?}");
     }
     case.start(&[], &[]).finish().expect_code(0);
+    case.judge().unwrap();
+}
+
+/// Transactions have connections of their own, and a broker that comes back takes first what comes first.
+#[test]
+fn orders_survive_a_broker_that_dies_and_comes_back() {
+    let own = Broker::start();
+    let case = OrdersCase::new(&own, "broker", SLOW);
+    case.fill(0..if soak() { 1_000_000 } else { 60_000 });
+    let mut random = Seeded(0xB20C);
+    let mut running = case.start(&[], &[]);
+    for _ in 0..if soak() { 20 } else { 2 } {
+        if running.wait_for(Duration::from_millis(300 + random.below(1_200))).is_some() {
+            break;
+        }
+        own.kill();
+        own.up();
+    }
+    running.finish().expect_code(0);
     case.judge().unwrap();
 }
 

@@ -56,7 +56,9 @@ impl Broker {
     /// Starts it again with its data.
     pub fn up(&self) {
         let up = repository().join("tests/kafka/up.sh");
-        let run = Command::new(up).arg(&self.state).arg(self.port.to_string()).stdin(Stdio::null()).output();
+        // After a crash it waits until the cluster has given up its former self.
+        let soon = ["broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500"];
+        let run = Command::new(up).arg(&self.state).arg(self.port.to_string()).args(soon).stdin(Stdio::null()).output();
         let run = run.expect("up.sh can be started");
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     }

@@ -6,6 +6,7 @@
 mod client;
 mod committable;
 mod committer;
+mod flushed;
 mod native;
 mod partitioner;
 mod producer;

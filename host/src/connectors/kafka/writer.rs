@@ -2,6 +2,7 @@
 
 use super::super::{ConnectorError, DurableStep, Prepared, SinkWriter};
 use super::committable::{PreparedTransaction, VERSION};
+use super::flushed::{self, Flushed};
 use super::native::{Outgoing, Producer, Refused};
 use super::partitioner::Partitioner;
 use super::producer::Ready;
@@ -132,6 +133,8 @@ pub(super) struct TransactionalWriter {
     /// How long a transaction may live.
     timeout: Duration,
     open: Option<Open>,
+    /// The transaction before, until all its records have arrived.
+    before: Option<Flushed>,
 }
 
 struct Open {
@@ -143,7 +146,21 @@ struct Open {
 impl TransactionalWriter {
     pub(super) fn new(settings: Arc<SinkSettings>, slots: Arc<Slots>, standby: Standby, timeout: Duration) -> Self {
         let spreader = Spreader::new(Arc::clone(&settings));
-        TransactionalWriter { settings, slots, standby, spreader, timeout, open: None }
+        TransactionalWriter { settings, slots, standby, spreader, timeout, open: None, before: None }
+    }
+
+    /// Waits until the records of the transaction before have arrived: none of this one's may overtake them.
+    fn keep_order(&mut self) -> Result<(), ConnectorError> {
+        let Some(before) = &self.before else { return Ok(()) };
+        let failed = |why: &str| Err(ConnectorError::restart(format!("{}: {why}", self.settings.place)));
+        // It gives up by itself at the end of this time.
+        let patience = self.settings.spec.needs.checkpoint_timeout + STUCK;
+        match before.wait(patience) {
+            Some(true) => self.before = None,
+            Some(false) => return failed("the transaction before is still being written: a bug in Weir"),
+            None => return failed("the transaction before could not be written"),
+        }
+        Ok(())
     }
 }
 
@@ -156,6 +173,7 @@ impl SinkWriter for TransactionalWriter {
     }
 
     fn write(&mut self, records: &RecordBatch) -> Result<(), ConnectorError> {
+        self.keep_order()?;
         let Open { ready, .. } = self.open.as_ref().expect("a transaction is begun before it is written");
         self.spreader.write(&ready.producer, ready.partitions, records)
     }
@@ -165,8 +183,11 @@ impl SinkWriter for TransactionalWriter {
         self.slots.prepared(transaction, ready.slot);
         let (settings, timeout) = (Arc::clone(&self.settings), self.timeout);
         let deadline = clock::monotonic() + settings.spec.needs.checkpoint_timeout;
+        let (flushing, flushed) = flushed::pair();
+        self.before = Some(flushed);
         Ok(Some(Box::new(move || {
             flush(&settings, &ready.producer, deadline)?;
+            flushing.done();
             crash::point("kafka-flushed");
             let start_ms = look_at(&settings, &ready, deadline)?;
             let prepared = PreparedTransaction {
