@@ -88,6 +88,25 @@ fn orders_survive_a_broker_that_dies_and_comes_back() {
     case.judge().unwrap();
 }
 
+/// Decided and not committed, and aborted outside meanwhile: nobody can make it good, so nobody may pass over it.
+#[test]
+fn a_transaction_that_was_aborted_before_its_commit_stops_the_job_with_its_ranges() {
+    let case = OrdersCase::new(broker(), "lost", SLOW);
+    case.fill(0..30_000);
+    let killed = case.start(&[], &[("WEIR_CRASH_AT", "manifest-published:3")]).finish();
+    assert!(killed.was_killed(), "{killed:?}");
+    let before = broker().read(&case.output()).len();
+    // The first slot of either writer is that of its first transaction, or was used again since: one of them is open.
+    for slot in ["0-0", "0-1", "0-2", "1-0", "1-1", "1-2"] {
+        broker().take_id(&format!("weir-lost-balances-1-{slot}"));
+    }
+    for _ in 0..2 {
+        let ended = case.start(&[], &[]).finish();
+        ended.expect_code(3).expect_text(&["weir-lost-balances-1-", "in-lost/"]);
+        assert_eq!(broker().read(&case.output()).len(), before, "nothing was written over the gap");
+    }
+}
+
 #[test]
 fn at_least_once_loses_nothing() {
     let asked =

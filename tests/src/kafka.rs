@@ -109,6 +109,12 @@ impl Broker {
         producer.flush(PATIENCE).expect("all is acknowledged");
     }
 
+    /// Takes a transactional id: what is open under it is aborted, as the coordinator itself does once its time has passed.
+    pub fn take_id(&self, id: &str) {
+        let producer: BaseProducer = self.client().set("transactional.id", id).create().expect("the settings are right");
+        producer.init_transactions(PATIENCE).expect("the id can be taken");
+    }
+
     /// All records of a topic that are committed, as (partition, key, value), in the order of each partition.
     pub fn read(&self, topic: &str) -> Vec<(i32, String, String)> {
         let mut config = self.client();
