@@ -37,9 +37,13 @@ pub(super) fn connection(cluster: &KafkaCluster) -> BTreeMap<&'static str, Strin
     settings
 }
 
-/// A client's configuration: the user's options first, so that what Weir needs stays as it needs it.
-pub(super) fn config(cluster: &KafkaCluster, client_id: &str) -> ClientConfig {
+/// A client's configuration: `defaults` first, then the user's options over them, so that what Weir needs, set after both, stays as
+/// it needs it.
+pub(super) fn config(cluster: &KafkaCluster, client_id: &str, defaults: &[(&str, &str)]) -> ClientConfig {
     let mut config = ClientConfig::new();
+    for (name, value) in defaults {
+        config.set(*name, *value);
+    }
     for (name, value) in &cluster.options {
         config.set(name, value);
     }

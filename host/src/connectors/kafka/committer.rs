@@ -8,7 +8,7 @@ use super::slots::Slots;
 use crate::{clock, crash};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weir_kafka::{Described, Description, End, EndOutcome, KafkaError, TransactionHandle, TransactionState};
+use weir_kafka::{Described, Description, End, EndOutcome, Fate, TransactionHandle, TransactionState};
 use weir_protocol::{Generation, Lineage, TransactionId};
 
 /// Attempts before this one whose idle producers are fenced, too. One of an older attempt may at most open a transaction that
@@ -61,31 +61,28 @@ impl KafkaCommitter {
             Err(why) => return CommitAnswer::Unknown(why),
         };
         let handle = prepared.handle();
-        let described = self.settings.admin().map_err(|error| error.message).and_then(|mut admin| {
-            admin.describe(&[&handle.transactional_id], clock::monotonic() + ASK_TIMEOUT).map_err(|error| error.to_string())
-        });
-        match described.as_deref() {
-            Err(why) => CommitAnswer::Unknown(why.clone()),
-            Ok([Described::Known(now)]) if is_same(&handle, now) => match now.state {
-                TransactionState::PrepareCommit | TransactionState::CompleteCommit => CommitAnswer::AlreadyCommitted,
-                TransactionState::Ongoing => CommitAnswer::Retryable("it is open".to_owned()),
-                TransactionState::PrepareAbort | TransactionState::CompleteAbort | TransactionState::PrepareEpochFence => {
-                    CommitAnswer::Lost(gone(&handle, Some(now)))
-                }
-                TransactionState::Empty | TransactionState::Other(_) => CommitAnswer::Unknown(now.to_string()),
-            },
+        let described = match self.settings.described(&handle.transactional_id, clock::monotonic() + ASK_TIMEOUT) {
+            Ok(described) => described,
+            Err(why) => return CommitAnswer::Unknown(why),
+        };
+        match (described.fate_of(&handle), &described) {
+            (Fate::Committed, _) => CommitAnswer::AlreadyCommitted,
+            (Fate::Open, _) => CommitAnswer::Retryable("it is open".to_owned()),
+            (Fate::Aborted, Described::Known(now))
+            | (Fate::Changing, Described::Known(now @ Description { state: TransactionState::PrepareEpochFence, .. })) => {
+                CommitAnswer::Lost(gone(&handle, Some(now)))
+            }
             // Asking for its commit says whether it is lost.
-            Ok([Described::Known(now)]) => CommitAnswer::Retryable(format!("its id is taken: {now}")),
-            Ok(_) => CommitAnswer::Unknown(format!("the coordinator does not know {}", handle.transactional_id)),
+            (Fate::Taken, now) => CommitAnswer::Retryable(format!("its id is taken: {now}")),
+            (Fate::UnknownId, _) => CommitAnswer::Unknown(format!("the coordinator does not know {}", handle.transactional_id)),
+            (Fate::Aborted | Fate::Empty | Fate::Changing, now) => CommitAnswer::Unknown(now.to_string()),
         }
     }
 
     /// Whether what is open under an id is a transaction that this committer has committed.
     fn is_committed(&self, id: &str, now: &Described) -> bool {
-        match (self.committed.get(id), now) {
-            (Some(handle), Described::Known(now)) => is_same(handle, now),
-            (Some(_), Described::UnknownId) | (None, _) => false,
-        }
+        let is_same = |handle| !matches!(now.fate_of(handle), Fate::Taken | Fate::UnknownId);
+        self.committed.get(id).is_some_and(is_same)
     }
 
     fn abort_one(&self, what: &TransactionId) -> AbortAnswer {
@@ -94,11 +91,10 @@ impl KafkaCommitter {
         let id = slot.name(&self.settings.spec.prefix);
         let deadline = clock::monotonic() + ASK_TIMEOUT;
         let tried = || -> Result<(), String> {
-            let mut admin = self.settings.admin().map_err(|error| error.message)?;
-            let described = admin.describe(&[&id], deadline).map_err(|error| error.to_string())?;
-            if described.iter().any(|now| self.is_committed(&id, now)) {
+            if self.is_committed(&id, &self.settings.described(&id, deadline)?) {
                 return Ok(());
             }
+            let mut admin = self.settings.admin().map_err(|error| error.message)?;
             admin.fence(&id, deadline).map(drop).map_err(|error| error.to_string())
         };
         match tried() {
@@ -162,10 +158,6 @@ impl Committer for KafkaCommitter {
     }
 }
 
-fn is_same(handle: &TransactionHandle, now: &Description) -> bool {
-    (now.producer_id, now.epoch) == (handle.producer_id, handle.epoch)
-}
-
 /// What the coordinator's answer to a commit means. With R1 an id of the newest checkpoint that another producer has is lost.
 fn answer(handle: &TransactionHandle, outcome: EndOutcome) -> CommitAnswer {
     match outcome {
@@ -181,12 +173,8 @@ fn answer(handle: &TransactionHandle, outcome: EndOutcome) -> CommitAnswer {
         )),
         EndOutcome::Retryable(why) => CommitAnswer::Retryable(why),
         EndOutcome::Unknown(why) => CommitAnswer::Unknown(why),
-        EndOutcome::Refused(error) => refused(&error),
+        EndOutcome::Refused(error) => CommitAnswer::Retryable(error.to_string()),
     }
-}
-
-fn refused(error: &KafkaError) -> CommitAnswer {
-    CommitAnswer::Retryable(error.to_string())
 }
 
 fn gone(handle: &TransactionHandle, now: Option<&Description>) -> String {

@@ -30,7 +30,6 @@ pub(super) struct Ready {
 
 /// What producers with and without transactions have in common.
 fn config(settings: &SinkSettings, client_id: &str) -> ClientConfig {
-    let mut config = client::config(&settings.spec.cluster, client_id);
     let defaults = [
         ("linger.ms", "5"),
         ("batch.size", "1000000"),
@@ -40,11 +39,7 @@ fn config(settings: &SinkSettings, client_id: &str) -> ClientConfig {
         ("compression.type", "lz4"),
         ("reconnect.backoff.ms", "20"),
     ];
-    for (name, value) in defaults {
-        if !settings.spec.cluster.options.contains_key(name) {
-            config.set(name, value);
-        }
-    }
+    let mut config = client::config(&settings.spec.cluster, client_id, &defaults);
     config.set("enable.idempotence", "true").set("delivery.report.only.error", "true");
     config
 }

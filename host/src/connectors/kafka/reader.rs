@@ -77,7 +77,6 @@ impl Reader {
     }
 
     fn connect(&self, subtask: u32) -> Result<Consumer, ConnectorError> {
-        let mut config = client::config(&self.spec.cluster, &format!("weir-{}-{subtask}", self.spec.group));
         let defaults = [
             // Much is fetched ahead, within a bound of memory for each reader.
             ("queued.min.messages", "100000"),
@@ -85,11 +84,7 @@ impl Reader {
             ("fetch.queue.backoff.ms", "5"),
             ("fetch.wait.max.ms", "100"),
         ];
-        for (name, value) in defaults {
-            if !self.spec.cluster.options.contains_key(name) {
-                config.set(name, value);
-            }
-        }
+        let mut config = client::config(&self.spec.cluster, &format!("weir-{}-{subtask}", self.spec.group), &defaults);
         config
             .set("group.id", &self.spec.group)
             .set("enable.auto.commit", "false")

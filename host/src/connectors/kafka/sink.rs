@@ -12,8 +12,8 @@ use crate::clock;
 use crate::graph::{KafkaSinkSpec, units};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
-use weir_kafka::{Settings, TransactionAdmin, TransactionState};
+use std::time::{Duration, Instant};
+use weir_kafka::{Described, Settings, TransactionAdmin, TransactionState};
 use weir_protocol::Generation;
 
 /// A stock broker's limit.
@@ -61,6 +61,13 @@ impl SinkSettings {
             *admin = Some(TransactionAdmin::new(settings).map_err(|error| refused(error.to_string()))?);
         }
         Ok(Admin(admin))
+    }
+
+    /// What the coordinator knows of one id.
+    pub(super) fn described(&self, id: &str, deadline: Instant) -> Result<Described, String> {
+        let mut admin = self.admin().map_err(|error| error.message)?;
+        let mut described = admin.describe(&[id], deadline).map_err(|error| error.to_string())?;
+        Ok(described.pop().expect("each id that was asked for is described"))
     }
 
     /// Every id of this sink that the brokers know, and its state.

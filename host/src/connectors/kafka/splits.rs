@@ -74,7 +74,7 @@ pub(super) struct Cluster<'s> {
 impl<'s> Cluster<'s> {
     /// A client that reads nothing.
     pub(super) fn new(place: &'s str, spec: &'s KafkaSourceSpec) -> Result<Self, ConnectorError> {
-        let mut config = client::config(&spec.cluster, "weir");
+        let mut config = client::config(&spec.cluster, "weir", &[]);
         config.set("group.id", &spec.group).set("enable.auto.commit", "false");
         let consumer = config.create_with_context(Quiet).map_err(|error| client::error(place, &error))?;
         Ok(Cluster { spec, place, consumer })
