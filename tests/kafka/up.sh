@@ -4,7 +4,8 @@
 #   up.sh STATE [PORT] [key=value ...]
 #
 # STATE  folder for data, log and pid; made if missing; keep it to restart with the data, remove it for a fresh broker
-# PORT   of the client listener on 127.0.0.1 (default 19092); PORT+1 is taken too, by the controller
+# PORT   of the client listener on 127.0.0.1 (default 19092); PORT+1 is taken too, by the controller; "free": four in a row
+#        that nobody has, chosen at the first start, the same ones at the next; STATE/port then says which
 # key=value   broker properties over those of server.properties
 #
 # Environment:
@@ -45,6 +46,28 @@ ready() { grep -q 'Kafka Server started' "$log" 2>/dev/null; }
 if running && ready; then exit 0; fi
 running && die "a broker that isn't ready holds $state; see $log, or down.sh"
 
+# Four ports in a row that nobody listens on, below those that the kernel gives to clients: a test's connections come and go.
+choose() {
+    local clients first more
+    clients=$(cut -f1 /proc/sys/net/ipv4/ip_local_port_range 2>/dev/null || echo 32768)
+    [ "$clients" -ge 14000 ] || clients=32768
+    for _ in $(seq 1000); do
+        first=$((10000 + RANDOM * RANDOM % (clients - 10004)))
+        for more in 0 1 2 3; do
+            if (exec 3<>"/dev/tcp/127.0.0.1/$((first + more))") 2>/dev/null; then continue 2; fi
+        done
+        echo "$first"
+        return
+    done
+    die "no four ports in a row are free below $clients"
+}
+chosen=
+if [ "$port" = free ]; then
+    [ -s "$state/port" ] || chosen=1
+    [ -z "$chosen" ] || choose >"$state/port"
+    port=$(cat "$state/port")
+fi
+
 if [ ! -d "$jars" ]; then
     command -v mvn >/dev/null || die "Maven is missing, and so are the jars of Kafka $version in $jars"
     # Beside the target and then renamed, so that an interrupted download is never taken for a whole one.
@@ -56,48 +79,64 @@ if [ ! -d "$jars" ]; then
     mv -T "$part" "$jars" 2>/dev/null || rm -rf "$part"
 fi
 
-sed -e "s|@PORT@|$port|g; s|@CONTROLLER_PORT@|$((port + 1))|g; s|@STATE@|$state|g" "$here/server.properties" >"$config"
-scram=()
-if [ "${KAFKA_SASL:-0}" = 1 ]; then
-    "$here/security.sh" "$state/security"
-    sed -e "s|@PORT@|$port|g; s|@CONTROLLER_PORT@|$((port + 1))|g; s|@SASL_PORT@|$((port + 2))|g; s|@MTLS_PORT@|$((port + 3))|g" \
-        -e "s|@SECURITY@|$state/security|g" "$here/security.properties" >>"$config"
-    for mechanism in SCRAM-SHA-256 SCRAM-SHA-512; do
-        scram+=(--add-scram "$mechanism=[name=scram-user,password=scram-secret]")
-    done
-fi
-standalone=--standalone
-if [ -n "${KAFKA_JOIN:-}" ]; then
-    [ "${KAFKA_SASL:-0}" != 1 ] || die "KAFKA_JOIN has no KAFKA_SASL"
-    standalone=
-    printf '%s\n' process.roles=broker "controller.quorum.bootstrap.servers=127.0.0.1:$((KAFKA_JOIN + 1))" \
-        "listeners=PLAINTEXT://127.0.0.1:$port" "advertised.listeners=PLAINTEXT://127.0.0.1:$port" >>"$config"
-fi
-[ $# -eq 0 ] || printf '%s\n' "$@" >>"$config"
+configure() {
+    sed -e "s|@PORT@|$port|g; s|@CONTROLLER_PORT@|$((port + 1))|g; s|@STATE@|$state|g" "$here/server.properties" >"$config"
+    scram=()
+    if [ "${KAFKA_SASL:-0}" = 1 ]; then
+        "$here/security.sh" "$state/security"
+        sed -e "s|@PORT@|$port|g; s|@CONTROLLER_PORT@|$((port + 1))|g; s|@SASL_PORT@|$((port + 2))|g; s|@MTLS_PORT@|$((port + 3))|g" \
+            -e "s|@SECURITY@|$state/security|g" "$here/security.properties" >>"$config"
+        for mechanism in SCRAM-SHA-256 SCRAM-SHA-512; do
+            scram+=(--add-scram "$mechanism=[name=scram-user,password=scram-secret]")
+        done
+    fi
+    standalone=--standalone
+    if [ -n "${KAFKA_JOIN:-}" ]; then
+        [ "${KAFKA_SASL:-0}" != 1 ] || die "KAFKA_JOIN has no KAFKA_SASL"
+        standalone=
+        printf '%s\n' process.roles=broker "controller.quorum.bootstrap.servers=127.0.0.1:$((KAFKA_JOIN + 1))" \
+            "listeners=PLAINTEXT://127.0.0.1:$port" "advertised.listeners=PLAINTEXT://127.0.0.1:$port" >>"$config"
+    fi
+    [ $# -eq 0 ] || printf '%s\n' "$@" >>"$config"
+}
 
 export LC_ALL=C
 logging=-Dlog4j2.configurationFile=$here/log4j2.properties
-if [ ! -f "$state/data/meta.properties" ]; then
-    feature=${KAFKA_TRANSACTION_VERSION:+--feature transaction.version=$KAFKA_TRANSACTION_VERSION}
+format() {
+    [ ! -f "$state/data/meta.properties" ] || return 0
+    local feature=${KAFKA_TRANSACTION_VERSION:+--feature transaction.version=$KAFKA_TRANSACTION_VERSION}
     # The cluster id is any 16 bytes in base64; a fixed one makes failures repeatable.
     # shellcheck disable=SC2086
     java -XX:TieredStopAtLevel=1 "$logging" -cp "$jars/*" kafka.tools.StorageTool format \
         -t MkU3OEVBNTcwNTJENDM2Qg -c "$config" $standalone $feature "${scram[@]}" >"$state/format.log" 2>&1 9>&- ||
         { tail -5 "$state/format.log" >&2; die "format failed; see $state/format.log"; }
-fi
+}
 
-# The old log says "started" too.
-rm -f "$log"
-# One compiler tier and the serial collector: a test broker should start fast and stay small, not be fast for long.
-# shellcheck disable=SC2086
-setsid java ${KAFKA_JVM:--Xms128m -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1} "$logging" \
-    -cp "$jars/*" kafka.Kafka "$config" >"$log" 2>&1 </dev/null 9>&- &
-pid=$!
-echo "$pid" >"$state/pid"
+for attempt in 1 2 3 4 5; do
+    configure "$@"
+    format
+    # The old log says "started" too.
+    rm -f "$log"
+    # One compiler tier and the serial collector: a test broker should start fast and stay small, not be fast for long.
+    # shellcheck disable=SC2086
+    setsid java ${KAFKA_JVM:--Xms128m -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1} "$logging" \
+        -cp "$jars/*" kafka.Kafka "$config" >"$log" 2>&1 </dev/null 9>&- &
+    pid=$!
+    echo "$pid" >"$state/pid"
 
-for _ in $(seq 1200); do
-    ready && exit 0
-    kill -0 "$pid" 2>/dev/null || { rm -f "$state/pid"; tail -20 "$log" >&2; die "the broker ended; see $log"; }
-    sleep 0.1
+    for _ in $(seq 1200); do
+        ready && exit 0
+        kill -0 "$pid" 2>/dev/null || break
+        sleep 0.1
+    done
+    ! kill -0 "$pid" 2>/dev/null || die "not ready after 120 s; see $log, and stop it with down.sh"
+    rm -f "$state/pid"
+    # Somebody was faster between the look and the start. The data hold the controller's port.
+    if [ -z "$chosen" ] || [ "$attempt" = 5 ] || ! grep -q 'Address already in use' "$log"; then
+        tail -20 "$log" >&2
+        die "the broker ended; see $log"
+    fi
+    rm -rf "$state/data"
+    choose >"$state/port"
+    port=$(cat "$state/port")
 done
-die "not ready after 120 s; see $log, and stop it with down.sh"

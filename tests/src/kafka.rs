@@ -9,7 +9,6 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -48,8 +47,10 @@ impl Broker {
             .stderr(Stdio::null())
             .spawn()
             .expect("bash can be started");
-        let broker = Broker { port: free_ports(), guard: Some(guard), state };
+        let mut broker = Broker { port: 0, guard: Some(guard), state };
         broker.up();
+        let port = std::fs::read_to_string(broker.state.join("port")).expect("up.sh says which it chose");
+        broker.port = port.trim().parse().expect("a number");
         broker
     }
 
@@ -58,7 +59,7 @@ impl Broker {
         let up = repository().join("tests/kafka/up.sh");
         // After a crash it waits until the cluster has given up its former self.
         let soon = ["broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500"];
-        let run = Command::new(up).arg(&self.state).arg(self.port.to_string()).args(soon).stdin(Stdio::null()).output();
+        let run = Command::new(up).arg(&self.state).arg("free").args(soon).stdin(Stdio::null()).output();
         let run = run.expect("up.sh can be started");
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     }
@@ -171,18 +172,6 @@ fn run<T>(future: impl Future<Output = T>) -> T {
             std::task::Poll::Pending => std::thread::park_timeout(Duration::from_millis(50)),
         }
     }
-}
-
-/// The first of two ports in a row that are free now.
-fn free_ports() -> u16 {
-    for _ in 0..1_000 {
-        let first = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-        let port = first.local_addr().expect("it is bound").port();
-        if port < u16::MAX - 1 && TcpListener::bind(("127.0.0.1", port + 1)).is_ok() {
-            return port;
-        }
-    }
-    panic!("no two ports in a row are free");
 }
 
 /// The orders job in a scratch folder, with topics of its own.

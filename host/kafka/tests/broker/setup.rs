@@ -1,7 +1,6 @@
 //! Brokers that start on free ports with fresh folders, and end with this process, however it ends.
 
 use crate::writer::Writer;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -58,8 +57,10 @@ impl Broker {
             .spawn()
             .expect("bash can be started");
         let properties = properties.iter().map(ToString::to_string).collect();
-        let broker = Broker { port: free_ports(), state, properties, environment, guard: Some(guard) };
+        let mut broker = Broker { port: 0, state, properties, environment, guard: Some(guard) };
         broker.up();
+        let port = std::fs::read_to_string(broker.state.join("port")).expect("up.sh says which it chose");
+        broker.port = port.trim().parse().expect("a number");
         broker
     }
 
@@ -67,7 +68,7 @@ impl Broker {
     pub fn up(&self) {
         let run = Command::new(scripts().join("up.sh"))
             .arg(&self.state)
-            .arg(self.port.to_string())
+            .arg("free")
             .args(&self.properties)
             .env(self.environment.0, &self.environment.1)
             .stdin(Stdio::null())
@@ -118,18 +119,6 @@ impl Drop for Broker {
             drop(guard.wait());
         }
     }
-}
-
-/// The first of four ports in a row that are free now.
-fn free_ports() -> u16 {
-    for _ in 0..1_000 {
-        let first = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-        let port = first.local_addr().expect("it is bound").port();
-        if port < u16::MAX - 4 && (1..4).all(|more| TcpListener::bind(("127.0.0.1", port + more)).is_ok()) {
-            return port;
-        }
-    }
-    panic!("no four ports in a row are free");
 }
 
 /// The broker that most tests share. Users without a rule may do nothing.
