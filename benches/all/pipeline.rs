@@ -13,6 +13,8 @@ use weir_benches::{Cost, Flavor, LiveJob, Window, Workload, flink, run_lines, ti
 /// Weir's own two rows of each workload.
 const OWN: [(&str, Flavor); 2] = [(WEIR, Flavor::Wasm), ("Weir, native", Flavor::Native)];
 
+/// Keys that fit into memory, by default.
+const MANY: u64 = 2_000_000;
 /// Records of one iteration.
 const STRETCH: u64 = 1_000_000;
 
@@ -27,24 +29,21 @@ struct Line {
 }
 
 fn keyed(name: &'static str, backend: &'static str, keys: u64, interval_s: u32, flink_backend: Option<&'static str>) -> Line {
-    let flink = flink_backend.map(|backend| {
-        let interval = Duration::from_secs(interval_s.into());
-        ("Flink 2.2", flink::Workload::Keyed { backend, keys, interval })
-    });
+    let interval = Duration::from_secs(interval_s.into());
+    let flink_of = |backend, managed_mib| flink::Workload::Keyed { backend, keys, interval, managed_mib };
+    let mut flink: Vec<_> = flink_backend.map(|backend| ("Flink 2.2", flink_of(backend, None))).into_iter().collect();
+    if let Some(backend) = flink_backend.filter(|_| keys > MANY) {
+        // As much memory as Weir has.
+        flink.push(("Flink 2.2, 256 MiB", flink_of(backend, Some(256))));
+    }
     let timely: Option<fn(Window) -> Cost> = match keys {
         100 => Some(|window| timely::keyed_count(100, window)),
         2_000_000 => Some(|window| timely::keyed_count(2_000_000, window)),
         _ => None,
     };
     // By then nine of ten keys, or more, were drawn.
-    let warm_up = (keys * if keys > 2_000_000 { 3 } else { 5 }).max(2_000_000);
-    Line {
-        name,
-        workload: Workload::KeyedCount { backend, keys, interval_s },
-        warm_up,
-        timely,
-        flink: flink.into_iter().collect(),
-    }
+    let warm_up = (keys * if keys > MANY { 3 } else { 5 }).max(2_000_000);
+    Line { name, workload: Workload::KeyedCount { backend, keys, interval_s }, warm_up, timely, flink }
 }
 
 fn lines() -> Vec<Line> {
@@ -161,7 +160,8 @@ fn report(table: &mut Table, lines: &[Line], costs: &Costs) {
                 flink::Workload::Lines { .. } => window(0, 900),
                 flink::Workload::Map | flink::Workload::MapHop => window(15, 20),
                 // Until the state has most of its keys.
-                flink::Workload::Keyed { .. } => window(40, 30),
+                flink::Workload::Keyed { keys: ..=MANY, .. } => window(40, 30),
+                flink::Workload::Keyed { .. } => window(400, 60),
             };
             let run = flink::run(workload, window);
             table.push(line.name, who, run.map(|report| report.cost).map_err(|error| error.to_string()));

@@ -22,6 +22,8 @@ pub enum Workload {
         keys: u64,
         /// Between checkpoints; zero for none.
         interval: Duration,
+        /// Memory for state, MiB; none: what was fastest, 2 GiB.
+        managed_mib: Option<u32>,
     },
     /// Text file → map → file sink, exactly-once, a checkpoint each second.
     Lines {
@@ -81,12 +83,20 @@ fn arguments(workload: &Workload) -> Vec<String> {
         // As many keys as in the map of the other engines.
         Workload::Map => vec!["map".into(), "keys=1000000".into()],
         Workload::MapHop => vec!["map-hop".into(), "keys=1000000".into()],
-        Workload::Keyed { backend, keys, interval } => vec![
-            "keyed".into(),
-            format!("backend={backend}"),
-            format!("keys={keys}"),
-            format!("interval_ms={}", interval.as_millis()),
-        ],
+        Workload::Keyed { backend, keys, interval, managed_mib } => {
+            let mut all = vec![
+                "keyed".into(),
+                format!("backend={backend}"),
+                format!("keys={keys}"),
+                format!("interval_ms={}", interval.as_millis()),
+            ];
+            if let Some(mib) = managed_mib {
+                all.push(format!("taskmanager.memory.managed.size={mib}m"));
+                // Without it the filters do not fit, and it does 3,600 records a second.
+                all.push("state.backend.rocksdb.memory.partitioned-index-filters=true".into());
+            }
+            all
+        }
         Workload::Lines { file, tuned } => {
             vec!["lines".into(), format!("file={}", file.display()), format!("tuned={}", u8::from(*tuned))]
         }
@@ -176,7 +186,7 @@ mod tests {
 
     #[test]
     fn workloads_become_arguments() {
-        let keyed = Workload::Keyed { backend: "rocksdb", keys: 5, interval: Duration::from_secs(1) };
+        let keyed = Workload::Keyed { backend: "rocksdb", keys: 5, interval: Duration::from_secs(1), managed_mib: None };
         assert_eq!(arguments(&keyed), ["keyed", "backend=rocksdb", "keys=5", "interval_ms=1000"]);
         let lines = Workload::Lines { file: "in.txt".into(), tuned: true };
         assert_eq!(arguments(&lines), ["lines", "file=in.txt", "tuned=1"]);

@@ -6,6 +6,7 @@
 use super::{Budget, ConnectorError, Source, SourceConnector, SourcePoll, SourceTask, SplitState};
 use crate::channel::{PositionStep, Provenance, SourceSpan};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use weir_plugin::batch::RecordBatch;
 
 /// Splits, if there are as many records.
@@ -14,6 +15,10 @@ const SPLITS: u64 = 64;
 const KEY_BYTES: usize = 8;
 /// Digits of the record number at the front of a value.
 const DIGITS: usize = 20;
+/// Letters of one draw.
+const LETTERS: usize = 16;
+/// One above what the lower eight digits can say.
+const LOWER: u64 = 100_000_000;
 /// Length of a value at most.
 const VALUE_BYTES_MAX: usize = 1 << 20;
 
@@ -61,27 +66,27 @@ pub fn write_value(out: &mut [u8], i: u64) {
         return out.copy_from_slice(&digits[skipped..]);
     };
     *number = digits;
-    let (whole, rest) = letters.as_chunks_mut::<16>();
+    let (whole, rest) = letters.as_chunks_mut();
     for (at, sixteen) in (0..).zip(whole.iter_mut()) {
-        *sixteen = sixteen_letters(i, at);
+        *sixteen = letters_of(i, at);
     }
-    rest.copy_from_slice(&sixteen_letters(i, whole.len() as u64)[..rest.len()]);
+    rest.copy_from_slice(&letters_of(i, whole.len() as u64)[..rest.len()]);
 }
 
 /// A number in decimal, padded with zeros on the left.
 #[inline]
 fn twenty_digits(number: u64) -> [u8; DIGITS] {
-    let (low, rest) = (number % 100_000_000, number / 100_000_000);
+    let (low, rest) = (number % LOWER, number / LOWER);
     let mut digits = [0; DIGITS];
     digits[12..].copy_from_slice(&eight_digits(low as u32));
-    digits[4..12].copy_from_slice(&eight_digits((rest % 100_000_000) as u32));
-    digits[..4].copy_from_slice(&eight_digits((rest / 100_000_000) as u32)[4..]);
+    digits[4..12].copy_from_slice(&eight_digits((rest % LOWER) as u32));
+    digits[..4].copy_from_slice(&eight_digits((rest / LOWER) as u32)[4..]);
     digits
 }
 
 /// Letters of draw `at` of record `i`. Eight half bytes become eight letters in one step.
-#[inline]
-fn sixteen_letters(i: u64, at: u64) -> [u8; 16] {
+#[inline(always)]
+fn letters_of(i: u64, at: u64) -> [u8; LETTERS] {
     let halves = draw(i, at);
     let lower = (halves & 0x0f0f_0f0f_0f0f_0f0f) + 0x6161_6161_6161_6161;
     let upper = (halves >> 4 & 0x0f0f_0f0f_0f0f_0f0f) + 0x6161_6161_6161_6161;
@@ -93,9 +98,7 @@ fn sixteen_letters(i: u64, at: u64) -> [u8; 16] {
 pub(super) struct SequenceConnector {
     name: String,
     count: u64,
-    keys: u64,
-    value_bytes: usize,
-    seed: u64,
+    shape: Shape,
 }
 
 impl SequenceConnector {
@@ -112,7 +115,7 @@ impl SequenceConnector {
         if i64::try_from(count).is_err() {
             return Err(ConnectorError::permanent(format!("source {name}: count = {count} does not fit into event times")));
         }
-        Ok(SequenceConnector { name: name.to_owned(), count, keys, value_bytes, seed })
+        Ok(SequenceConnector { name: name.to_owned(), count, shape: Shape { seed, keys, value_bytes } })
     }
 }
 
@@ -154,13 +157,13 @@ impl SourceConnector for SequenceConnector {
                     self.name, self.count, detail.count
                 )));
             }
-            ranges.push(Range { index, state, end: detail.end });
+            ranges.push(Numbers { index, state, end: detail.end });
         }
-        Ok(Box::new(Generator { source, keys: self.keys, seed: self.seed, ranges, next: 0, value_bytes: self.value_bytes }))
+        Ok(Box::new(Generator { source, shape: self.shape, ranges, next: 0 }))
     }
 }
 
-struct Range {
+struct Numbers {
     index: u32,
     state: SplitState,
     end: u64,
@@ -168,28 +171,93 @@ struct Range {
 
 struct Generator {
     source: u16,
-    keys: u64,
-    seed: u64,
-    ranges: Vec<Range>,
+    shape: Shape,
+    ranges: Vec<Numbers>,
     /// The range that is given now; those before it have ended.
     next: usize,
+}
+
+/// What all records of a generator have in common.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    seed: u64,
+    keys: u64,
     value_bytes: usize,
 }
 
-/// The records of these numbers. All are of one size, so the columns are written in place.
-fn write_batch(seed: u64, keys: u64, value_bytes: usize, numbers: std::ops::Range<u64>) -> RecordBatch {
-    let (count, record_bytes) = ((numbers.end - numbers.start) as usize, KEY_BYTES + value_bytes);
-    let mut data = vec![0; count * record_bytes];
-    for (record, i) in data.chunks_exact_mut(record_bytes).zip(numbers.clone()) {
-        let (key, value) = record.split_at_mut(KEY_BYTES);
-        key.copy_from_slice(&key_number(seed, keys, i).to_le_bytes());
-        write_value(value, i);
+impl Shape {
+    fn record_bytes(self) -> usize {
+        KEY_BYTES + self.value_bytes
     }
-    let mut index = Vec::with_capacity(count * 8 + 4);
-    let ends = (0..count).flat_map(|at| [at * record_bytes, at * record_bytes + KEY_BYTES]).chain([count * record_bytes]);
-    index.extend(ends.flat_map(|end| (end as u32).to_le_bytes()));
-    let times = numbers.flat_map(|i| (i as i64).to_le_bytes()).collect();
-    RecordBatch::from_parts(count as u32, data, index, times, Vec::new()).expect("the columns fit each other")
+
+    /// The records of these numbers. All are of one size, so the columns are written in place.
+    fn batch(self, numbers: Range<u64>) -> RecordBatch {
+        let (count, record_bytes) = ((numbers.end - numbers.start) as usize, self.record_bytes());
+        let mut index = vec![0; count * 8 + 4];
+        let (ends, last) = index.as_chunks_mut::<8>();
+        for (at, pair) in ends.iter_mut().enumerate() {
+            let start = (at * record_bytes) as u64;
+            *pair = (start | (start + KEY_BYTES as u64) << 32).to_le_bytes();
+        }
+        last.copy_from_slice(&((count * record_bytes) as u32).to_le_bytes());
+        let times = numbers.clone().flat_map(|i| (i as i64).to_le_bytes()).collect();
+        let data = self.data(numbers);
+        RecordBatch::from_parts(count as u32, data, index, times, Vec::new()).expect("the columns fit each other")
+    }
+
+    /// Keys and values.
+    fn data(self, numbers: Range<u64>) -> Vec<u8> {
+        #[cfg(target_arch = "x86_64")]
+        {
+            /// Four draws at a time.
+            #[target_feature(enable = "avx2,bmi2")]
+            fn with_avx2(shape: Shape, numbers: Range<u64>) -> Vec<u8> {
+                shape.data_inline(numbers)
+            }
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") {
+                // SAFETY: the processor has what the function needs.
+                return unsafe { with_avx2(self, numbers) };
+            }
+        }
+        self.data_inline(numbers)
+    }
+
+    #[inline(always)]
+    fn data_inline(self, numbers: Range<u64>) -> Vec<u8> {
+        let (count, record_bytes) = ((numbers.end - numbers.start) as usize, self.record_bytes());
+        let Some(letters) = self.value_bytes.checked_sub(DIGITS) else {
+            let mut data = vec![0; count * record_bytes];
+            for (record, i) in data.chunks_exact_mut(record_bytes).zip(numbers) {
+                let (key, value) = record.split_at_mut(KEY_BYTES);
+                key.copy_from_slice(&key_number(self.seed, self.keys, i).to_le_bytes());
+                write_value(value, i);
+            }
+            return data;
+        };
+        // Letters are written by sixteen; what is beyond a value's end is written over by the next record, or cut off.
+        let room = KEY_BYTES + DIGITS + letters.next_multiple_of(LETTERS);
+        let bytes = count * record_bytes;
+        let mut data = Vec::with_capacity(bytes + LETTERS);
+        let spare = data.spare_capacity_mut();
+        // The upper twelve digits change with every hundred millionth record.
+        let (mut upper, mut digits) = (numbers.start / LOWER, twenty_digits(numbers.start));
+        for (at, i) in numbers.enumerate() {
+            let (key, value) = spare[at * record_bytes..][..room].split_at_mut(KEY_BYTES);
+            key.write_copy_of_slice(&key_number(self.seed, self.keys, i).to_le_bytes());
+            if i / LOWER != upper {
+                (upper, digits) = (i / LOWER, twenty_digits(i));
+            }
+            digits[12..].copy_from_slice(&eight_digits((i - upper * LOWER) as u32));
+            let (number, letters) = value.split_at_mut(DIGITS);
+            number.write_copy_of_slice(&digits);
+            for (at, sixteen) in (0..).zip(letters.as_chunks_mut::<LETTERS>().0) {
+                sixteen.write_copy_of_slice(&letters_of(i, at));
+            }
+        }
+        // SAFETY: each record's turn has written all of its bytes, and there were `count` of them.
+        unsafe { data.set_len(bytes) };
+        data
+    }
 }
 
 impl Source for Generator {
@@ -198,11 +266,10 @@ impl Source for Generator {
             self.next += 1;
         }
         let Some(range) = self.ranges.get_mut(self.next) else { return Ok(SourcePoll::End) };
-        let record_bytes = KEY_BYTES + self.value_bytes;
         let first = range.state.position;
-        let most = (budget.bytes / record_bytes).clamp(1, budget.records) as u64;
+        let most = (budget.bytes / self.shape.record_bytes()).clamp(1, budget.records) as u64;
         let end = range.end.min(first + most);
-        let records = write_batch(self.seed, self.keys, self.value_bytes, first..end);
+        let records = self.shape.batch(first..end);
         range.state.position = end;
         range.state.ended = end == range.end;
         let span = SourceSpan { source: self.source, split: range.index, first, last: end - 1 };
@@ -274,6 +341,24 @@ mod tests {
             }
             got.sort_unstable();
             assert_eq!(got, whole.iter().map(|record| record.1).collect::<Vec<_>>(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_batch_has_the_records_of_its_numbers_on_every_processor() {
+        for value_bytes in [0, 1, 19, 20, 21, 35, 36, 37, 100] {
+            let shape = Shape { seed: 3, keys: 7, value_bytes };
+            for numbers in [0..5, 7..7, LOWER - 2..LOWER + 2, 123 * LOWER - 1..123 * LOWER + 1] {
+                let mut expected = Vec::new();
+                for i in numbers.clone() {
+                    expected.extend(key_number(3, 7, i).to_le_bytes());
+                    let mut value = vec![0; value_bytes];
+                    write_value(&mut value, i);
+                    expected.extend(value);
+                }
+                assert_eq!(shape.batch(numbers.clone()).data(), expected, "{value_bytes} bytes, {numbers:?}");
+                assert_eq!(shape.data_inline(numbers), expected, "{value_bytes} bytes, without the processor's extras");
+            }
         }
     }
 

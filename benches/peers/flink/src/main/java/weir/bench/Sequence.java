@@ -33,12 +33,22 @@ final class Sequence {
         return Math.multiplyHigh(draw, keys) + (draw >> 63 & keys);
     }
 
+    /** The upper twelve digits, which change with every hundred millionth record, and of what they are. */
+    private long high = -1;
+    private int first;
+    private long second;
+
     /** Writes the value of record i over the whole of {@code out}: 20 digits, then letters. */
-    static void writeValue(byte[] out, long i) {
+    void writeValue(byte[] out, long i) {
         long high = i / 100_000_000;
-        INTS.set(out, 0, (int) (digits((int) (high / 100_000_000)) >>> 32));
-        LONGS.set(out, 4, digits((int) (high % 100_000_000)));
-        LONGS.set(out, 12, digits((int) (i % 100_000_000)));
+        if (high != this.high) {
+            this.high = high;
+            first = (int) (digits((int) (high / 100_000_000)) >>> 32);
+            second = digits((int) (high % 100_000_000));
+        }
+        INTS.set(out, 0, first);
+        LONGS.set(out, 4, second);
+        LONGS.set(out, 12, digits((int) (i - high * 100_000_000)));
         int at = DIGITS;
         long chunk = 0;
         for (; at + 16 <= out.length; at += 16) {
@@ -70,8 +80,9 @@ final class Sequence {
     static void writeLines(Path file, long lines) throws IOException {
         byte[] value = new byte[KeyedValue.VALUE_BYTES - 1];
         try (OutputStream out = new BufferedOutputStream(Files.newOutputStream(file), 1 << 20)) {
+            Sequence sequence = new Sequence();
             for (long i = 0; i < lines; i++) {
-                writeValue(value, i);
+                sequence.writeValue(value, i);
                 out.write(value);
                 out.write('\n');
             }
@@ -83,12 +94,13 @@ final class Sequence {
         byte[] key = new byte[Long.BYTES];
         byte[] line = new byte[KeyedValue.VALUE_BYTES - 1];
         byte[] value = new byte[KeyedValue.VALUE_BYTES];
+        Sequence sequence = new Sequence();
         long sum = 0;
         for (long i = 0; i < 1000; i++) {
             long number = i * 0x0123_4567_89abL;
             LONGS.set(key, 0, key(2_000_000, number));
-            writeValue(line, number);
-            writeValue(value, number);
+            sequence.writeValue(line, number);
+            sequence.writeValue(value, number);
             sum = add(add(add(sum, key), line), value);
         }
         if (sum != CHECKSUM) {

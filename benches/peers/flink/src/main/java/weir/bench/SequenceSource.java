@@ -128,6 +128,7 @@ final class SequenceSource implements Source<KeyedValue, SequenceSource.Split, I
         private final CompletableFuture<Void> available = new CompletableFuture<>();
         /** One for all: object reuse is on. */
         private final KeyedValue record = new KeyedValue();
+        private final Sequence sequence = new Sequence();
         /** -1 until there is a split. */
         private long next = -1;
 
@@ -141,7 +142,7 @@ final class SequenceSource implements Source<KeyedValue, SequenceSource.Split, I
             }
             for (long end = next + RECORDS_PER_POLL; next < end; next++) {
                 record.key = Sequence.key(keys, next);
-                Sequence.writeValue(record.value, next);
+                sequence.writeValue(record.value, next);
                 output.collect(record);
             }
             return InputStatus.MORE_AVAILABLE;
