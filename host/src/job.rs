@@ -1,6 +1,8 @@
 //! What the command line asks of a job's run, and what it hears back: plain types between `cli` and the runtime.
 
 use crate::graph::{JobGraph, PluginFacts, Problem};
+use crate::transactions::{TransactionPlace, TransactionReport, TransactionWish};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,13 +16,36 @@ pub trait Runtime {
     /// name. A plugin that can't be loaded, is not the pinned one, or does not fit its place is a problem; all are listed.
     fn plugin_facts(&self, graph: &JobGraph) -> Result<BTreeMap<String, PluginFacts>, Vec<Problem>>;
 
-    /// What a first start with this data folder would find wrong with the job's inputs. Nothing is changed.
-    fn check_inputs(&self, _graph: &JobGraph, _data: &Path) -> Vec<Problem> {
-        Vec::new()
+    /// What a start with this data folder would find outside: inputs, clusters. Nothing is changed.
+    fn look_outside(&self, _graph: &JobGraph, _data: &Path) -> Outside {
+        Outside::default()
     }
+
+    /// What became of the transactions of a job's sinks, after doing with them what is wanted. Blocks the calling thread.
+    fn transactions(&self, place: &TransactionPlace, wish: &TransactionWish) -> Result<TransactionReport, Vec<Problem>>;
 
     /// Runs the job until it is finished, stopped or failed. Blocks the calling thread.
     fn run(&self, graph: JobGraph, options: RunOptions, stop: StopSignal, events: EventListener) -> JobOutcome;
+}
+
+/// What there is outside of a job.
+#[derive(Clone, Debug, Default)]
+pub struct Outside {
+    /// What a run would be refused for.
+    pub problems: Vec<Problem>,
+    /// Of each source and sink that has something to tell.
+    pub nodes: Vec<NodeOutside>,
+}
+
+/// What there is outside of a source or sink.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeOutside {
+    /// As `sink balances`.
+    pub place: String,
+    /// What endangers the promise, or surprises.
+    pub warnings: Vec<String>,
+    /// What is there, and what follows from it.
+    pub facts: Vec<String>,
 }
 
 /// Called with every event of a run, from any thread; it must return soon.

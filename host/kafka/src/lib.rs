@@ -51,7 +51,7 @@ mod net;
 mod settings;
 mod wire;
 
-pub use admin::{BrokerSetting, Fenced, Listed, Listing, TopicFacts, TransactionAdmin};
+pub use admin::{BrokerSetting, Fenced, Listed, Listing, TopicFacts, TopicRights, TransactionAdmin};
 pub use describe::{Described, Description, TransactionState};
 pub use end::{End, EndOutcome, Fate, TransactionHandle};
 pub use error::KafkaError;

@@ -12,6 +12,8 @@ Examples:
   weir run job.toml                     the same again: resumes where it stopped
   weir run job.toml --fresh             start over (see 'weir run --help')
   weir checkpoint list job.toml         what is stored, newest first
+  weir drill job.toml                   kill it 20 times, and compare what it commits
+  weir txn list job.toml                transactions that have no end yet, and what ends them
 
 Exit codes:
   0  finished, or stopped cleanly
@@ -43,10 +45,28 @@ Examples:
 
 const CHECK_HELP: &str = "\
 Tells everything that can be known before running: the job with every default filled in and why, what its plugins \
-declare, how it is split into threads, and what each path from a source to a sink guarantees. Nothing is written and \
-nothing runs. All problems are listed together.
+declare, how it is split into threads, and what each path from a source to a sink guarantees. Kafka's brokers are asked for \
+topics, rights, timeouts and what would void the promise. Nothing is written and nothing runs. All problems are listed together.
 
 The output is itself a job file (what is not a setting stands in comments).";
+
+const DRILL_HELP: &str = "\
+Runs the job once undisturbed, and then again and again with kill -9 at seeded moments and at named points of a checkpoint and \
+a recovery, restarting it until its input ends. What each of these runs has committed (files and topics, as a read_committed \
+reader sees them) must be the same records as often, and no transaction may be left without an end.
+
+Every run writes to folders and topics of its own, which are removed if all is well; the job's own outputs, data folder and \
+transactions are not touched. A Kafka source is read up to where its topics end at the start of each run: nothing should be \
+written to them meanwhile. The job must give the same results whatever the order in which its inputs meet.
+
+Exit code: 0 if every run was exact, 1 if not, 2 if the job can't be drilled.";
+
+const DRILL_EXAMPLES: &str = "\
+Examples:
+  weir drill job.toml
+  weir drill job.toml --kills 200 --seed 42
+  weir drill job.toml --json > report.json
+  weir drill --list";
 
 /// Runs dataflow jobs whose operators are WebAssembly components, with exactly-once output.
 #[derive(Debug, Parser)]
@@ -79,10 +99,16 @@ pub(super) enum Command {
     Run(RunArgs),
     /// Tell everything that can be known of a job before running it.
     #[command(long_about = CHECK_HELP)]
-    Check(JobArgs),
+    Check(CheckArgs),
     /// Look at and tidy the stored checkpoints of a job.
     #[command(subcommand)]
     Checkpoint(CheckpointCommand),
+    /// Kill a job again and again, and compare what it commits with an undisturbed run.
+    #[command(long_about = DRILL_HELP, after_help = DRILL_EXAMPLES)]
+    Drill(DrillArgs),
+    /// Look at and end the transactions of a job's sinks, also when the job is gone.
+    #[command(subcommand)]
+    Txn(TxnCommand),
     /// A command that this version does not have, or nobody knows.
     #[command(external_subcommand)]
     Other(Vec<OsString>),
@@ -97,6 +123,40 @@ pub(super) struct JobArgs {
     /// The data folder [default: .weir/<job name> beside the job file].
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
+    /// What 'weir drill' starts: outputs and names of its own, below this folder.
+    #[arg(long, hide = true, value_name = "DIR")]
+    pub drill: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(super) struct DrillArgs {
+    /// The job file (TOML).
+    #[arg(value_name = "JOB", required_unless_present = "list")]
+    pub job: Option<PathBuf>,
+    /// How often it is killed.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub kills: u32,
+    /// Draws moments and points: the same seed draws the same ones.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    /// Where the runs and the report lie [default: .weir/<job name>-drill beside the job file].
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Keep folders and topics also if all is well.
+    #[arg(long)]
+    pub keep: bool,
+    /// List the named points, and do nothing.
+    #[arg(long)]
+    pub list: bool,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(super) struct CheckArgs {
+    #[command(flatten)]
+    pub job: JobArgs,
+    /// Look at nothing outside: neither whether inputs are there nor what Kafka's brokers say.
+    #[arg(long)]
+    pub offline: bool,
 }
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -154,6 +214,64 @@ pub(super) enum CheckpointCommand {
     Gc(JobArgs),
 }
 
+const TXN_LIST_HELP: &str = "\
+Tells which transactions of the job's sinks have no end yet: from the newest checkpoint, and from the Kafka cluster. Readers \
+that are read_committed wait for an open one. Nothing is changed.
+
+JOB may also be the data folder of a job whose file is gone. Exit code 3: one that the newest checkpoint holds is lost.";
+
+const TXN_COMMIT_HELP: &str = "\
+Commits what the newest completed checkpoint holds, as the job's next start would do. For a job that will not be started any \
+more; it does no harm to one that will. Refused while the job runs here; one that runs elsewhere is fenced.
+
+JOB may also be the data folder of a job whose file is gone.";
+
+const TXN_ABORT_HELP: &str = "\
+Aborts open transactions by name, or all that no checkpoint holds, so that readers need not wait for their timeout. Refused \
+while the job runs here; one that runs elsewhere is fenced.
+
+What the newest checkpoint holds is not aborted without --lose-output: its records would not be in the output, and the job's \
+next start would end with exit code 3 and name them.";
+
+#[derive(Debug, Subcommand)]
+pub(super) enum TxnCommand {
+    /// List transactions without an end, whose they are, and what ends them.
+    #[command(long_about = TXN_LIST_HELP)]
+    List(JobArgs),
+    /// Commit what the newest checkpoint holds.
+    #[command(long_about = TXN_COMMIT_HELP)]
+    Commit(JobArgs),
+    /// Abort open transactions.
+    #[command(long_about = TXN_ABORT_HELP)]
+    Abort(TxnAbortArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct TxnAbortArgs {
+    /// The job file (TOML), or the job's data folder.
+    #[arg(value_name = "JOB")]
+    pub job: PathBuf,
+    /// Which, as 'weir txn list' names them.
+    #[arg(value_name = "ID", required_unless_present = "all")]
+    pub names: Vec<String>,
+    /// Every one that no checkpoint holds.
+    #[arg(long, conflicts_with = "names")]
+    pub all: bool,
+    /// Also one that the newest checkpoint holds: its records are lost.
+    #[arg(long, conflicts_with = "all")]
+    pub lose_output: bool,
+    /// The data folder [default: .weir/<job name> beside the job file].
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+}
+
+impl TxnAbortArgs {
+    /// Which job.
+    pub fn job(&self) -> JobArgs {
+        JobArgs { job: self.job.clone(), data: self.data.clone(), drill: None }
+    }
+}
+
 #[derive(Debug, ClapArgs)]
 pub(super) struct ShowArgs {
     /// The checkpoint, as '3-17' [default: the newest].
@@ -170,13 +288,12 @@ pub(super) struct ShowArgs {
 impl ShowArgs {
     /// Which job.
     pub fn job(&self) -> JobArgs {
-        JobArgs { job: self.job.clone(), data: self.data.clone() }
+        JobArgs { job: self.job.clone(), data: self.data.clone(), drill: None }
     }
 }
 
 /// Commands that a later version will know.
-pub(super) const LATER_COMMANDS: &[&str] =
-    &["new", "build", "test", "serve", "submit", "list", "stop", "savepoint", "swap", "txn", "drill"];
+pub(super) const LATER_COMMANDS: &[&str] = &["new", "build", "test", "serve", "submit", "list", "stop", "savepoint", "swap"];
 
 /// Commands of this version.
-pub(super) const COMMANDS: &[&str] = &["run", "check", "checkpoint", "help"];
+pub(super) const COMMANDS: &[&str] = &["run", "check", "checkpoint", "txn", "drill", "help"];

@@ -1,46 +1,56 @@
 //! `weir check`: tells everything that can be known of a job before it runs. The output is a job file again.
 
-use super::args::{Common, JobArgs};
+use super::args::{CheckArgs, Common};
 use super::exit::Exit;
 use super::main::{load, refuse, usable_data_folder};
 use super::output::Output;
 use crate::connectors::Guarantee;
 use crate::graph::describe::Description;
 use crate::graph::{ExecutionGraph, Problem, Setting};
-use crate::job::Runtime;
+use crate::job::{NodeOutside, Outside, Runtime};
+use serde::Serialize;
 
 /// Columns before a comment.
 const COMMENT_COLUMN: usize = 44;
 
 /// Runs the command.
-pub(super) fn check(args: &JobArgs, common: &Common, runtime: &dyn Runtime, output: &mut Output<'_>) -> Exit {
-    let description = match describe(args, runtime) {
-        Ok(description) => description,
+pub(super) fn check(args: &CheckArgs, common: &Common, runtime: &dyn Runtime, output: &mut Output<'_>) -> Exit {
+    let checked = match describe(args, runtime) {
+        Ok(checked) => checked,
         Err(problems) => return refuse(&problems, common, output),
     };
     if common.json {
-        output.json(&serde_json::to_value(&description).expect("a description is plain data with text keys"));
+        output.json(&serde_json::to_value(&checked).expect("a description is plain data with text keys"));
     } else {
-        for line in render(&description, &args.job.display().to_string()) {
+        for line in render(&checked, &args.job.job.display().to_string()) {
             output.result(line);
         }
     }
     Exit::Success
 }
 
-fn describe(args: &JobArgs, runtime: &dyn Runtime) -> Result<Description, Vec<Problem>> {
-    let graph = load(args)?;
-    let data = usable_data_folder(args, &graph)?;
+fn describe(args: &CheckArgs, runtime: &dyn Runtime) -> Result<Checked, Vec<Problem>> {
+    let graph = load(&args.job)?;
+    let data = usable_data_folder(&args.job, &graph)?;
     let facts = runtime.plugin_facts(&graph)?;
     let execution = ExecutionGraph::derive(&graph, &facts)?;
-    let problems = runtime.check_inputs(&graph, &data);
-    if !problems.is_empty() {
-        return Err(problems);
+    let outside = if args.offline { Outside::default() } else { runtime.look_outside(&graph, &data) };
+    if !outside.problems.is_empty() {
+        return Err(outside.problems);
     }
-    Ok(Description::of(&graph, &facts, &execution))
+    Ok(Checked { description: Description::of(&graph, &facts, &execution), outside: outside.nodes })
 }
 
-fn render(description: &Description, file: &str) -> Vec<String> {
+/// What is told.
+#[derive(Serialize)]
+struct Checked {
+    #[serde(flatten)]
+    description: Description,
+    outside: Vec<NodeOutside>,
+}
+
+fn render(checked: &Checked, file: &str) -> Vec<String> {
+    let Checked { description, outside } = checked;
     let mut lines = vec![format!("# {file}, with every default filled in: no problem was found.")];
     settings(&description.settings, &mut lines);
     let mut part = |title: &str, entries: Vec<String>| {
@@ -53,6 +63,7 @@ fn render(description: &Description, file: &str) -> Vec<String> {
     part("Threads: chains of nodes, times their parallelism", stages(description));
     part("Edges: how records are spread", edges(description));
     part("Guarantees: what each path from a source to a sink gives", paths(description));
+    part("Outside", outside.iter().flat_map(of_node).collect());
     part("Note", description.notes.clone());
     lines
 }
@@ -126,6 +137,12 @@ fn paths(description: &Description) -> Vec<String> {
         lines.extend(path.why.iter().map(|why| format!("  {why}")));
     }
     lines
+}
+
+fn of_node(node: &NodeOutside) -> Vec<String> {
+    let facts = node.facts.iter().map(|fact| format!("  {fact}"));
+    let warnings = node.warnings.iter().map(|warning| format!("  WARNING: {warning}"));
+    [node.place.clone()].into_iter().chain(facts).chain(warnings).collect()
 }
 
 fn word(guarantee: Guarantee) -> &'static str {

@@ -11,16 +11,11 @@ use crate::store::fsck::FsckReport;
 use crate::store::gc::Removed;
 use crate::store::inspect::{self, CheckpointDetail, CheckpointList, CheckpointState};
 use crate::store::lock::DataLock;
-use crate::store::{Backoff, CheckpointStore, Claiming, LogStore, References, claim};
+use crate::store::{CheckpointStore, LogStore, References, claim_for_maintenance};
 use serde::Serialize;
 use serde_json::json;
 use std::future::Future;
 use std::path::PathBuf;
-use weir_protocol::log::ClaimFacts;
-use weir_protocol::log::Start;
-use weir_protocol::log::claimant::ClaimRequest;
-use weir_protocol::recovery::{Ask, Purpose};
-use weir_protocol::{Generation, Lineage};
 
 /// Lists the completed checkpoints.
 pub(super) fn list(args: &JobArgs, common: &Common, output: &mut Output<'_>) -> Exit {
@@ -103,22 +98,12 @@ fn collect(args: &JobArgs) -> Result<Removed, Problem> {
     if list.claim.is_none() {
         return Err(Problem::new(format!("job '{}'", list.job), "it was never started: there is nothing to collect", ""));
     }
-    let request = ClaimRequest {
-        nonce: uuid::Uuid::new_v4().as_u128(),
-        new_lineage: Lineage(uuid::Uuid::new_v4().as_u128()),
-        ask: Ask { purpose: Purpose::Maintain, start: Start::Newest, allow_duplicates: false },
-        // A collection brings nothing into being.
-        facts: ClaimFacts::default(),
-        above: Generation(0),
-    };
-    let Claiming::Claimed(claimed) = wait(claim(stored.log, request, Backoff::default()))? else {
-        unreachable!("a claim for maintenance is never answered with 'finished'")
-    };
+    let claimed = wait(claim_for_maintenance(stored.log))?;
     let (log, generation) = (&claimed.log, claimed.claim.generation);
     wait(crate::store::gc::collect_garbage(log.store(), generation, log.claim_slot(), &References::default()))
 }
 
-fn give(document: &impl Serialize, lines: Vec<String>, common: &Common, output: &mut Output<'_>) {
+pub(super) fn give(document: &impl Serialize, lines: Vec<String>, common: &Common, output: &mut Output<'_>) {
     if common.json {
         output.json(&serde_json::to_value(document).expect("the answers are plain data with text keys"));
     } else {
@@ -239,7 +224,7 @@ fn render_removed(removed: &Removed) -> Vec<String> {
 }
 
 /// An age in its two largest units.
-fn age(ms: u64) -> String {
+pub(super) fn age(ms: u64) -> String {
     let seconds = ms / 1_000;
     match seconds {
         0..60 => format!("{seconds}.{} s", ms % 1_000 / 100),

@@ -1,9 +1,9 @@
 //! Entry: reads the command line, sends it to its command, answers with an exit code.
 
-use super::args::{Args, COMMANDS, CheckpointCommand, Command, Common, JobArgs, LATER_COMMANDS};
+use super::args::{Args, COMMANDS, CheckpointCommand, Command, Common, JobArgs, LATER_COMMANDS, TxnCommand};
 use super::exit::Exit;
 use super::output::Output;
-use super::{check, checkpoint, json, logging, run};
+use super::{check, checkpoint, drill, json, logging, run, txn};
 use crate::coordinator::working_state;
 use crate::graph::{JobGraph, Problem, folders, job_file, suggestion};
 use crate::job::Runtime;
@@ -44,6 +44,10 @@ pub(super) fn dispatch(args: Args, runtime: &dyn Runtime, live: &MultiProgress, 
         Command::Checkpoint(CheckpointCommand::Show(args)) => checkpoint::show(&args, common, output),
         Command::Checkpoint(CheckpointCommand::Fsck(args)) => checkpoint::fsck(&args, common, output),
         Command::Checkpoint(CheckpointCommand::Gc(args)) => checkpoint::gc(&args, common, output),
+        Command::Drill(args) => drill::drill(&args, common, output),
+        Command::Txn(TxnCommand::List(args)) => txn::list(&args, common, runtime, output),
+        Command::Txn(TxnCommand::Commit(args)) => txn::commit(&args, common, runtime, output),
+        Command::Txn(TxnCommand::Abort(args)) => txn::abort(&args, common, runtime, output),
         Command::Other(words) => other(&words, common, output),
     }
 }
@@ -69,7 +73,11 @@ pub(super) fn refuse(problems: &[Problem], common: &Common, output: &mut Output<
 
 /// Reads and checks the job file, with this process's environment.
 pub(super) fn load(args: &JobArgs) -> Result<JobGraph, Vec<Problem>> {
-    job_file::load(&args.job, &|name| std::env::var(name).ok())
+    let mut graph = job_file::load(&args.job, &|name| std::env::var(name).ok())?;
+    if let Some(folder) = &args.drill {
+        crate::drill::redirect(&mut graph, folder);
+    }
+    Ok(graph)
 }
 
 /// The data folder, absolute, for a job none of whose own folders lies where Weir removes files.

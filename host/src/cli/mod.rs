@@ -3,6 +3,7 @@
 mod args;
 mod check;
 mod checkpoint;
+mod drill;
 mod exit;
 mod json;
 mod logging;
@@ -12,6 +13,7 @@ mod profile;
 mod progress;
 mod run;
 mod signals;
+mod txn;
 
 pub use exit::Exit;
 pub use main::main;

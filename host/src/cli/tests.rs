@@ -8,6 +8,7 @@ use super::run::{shell_word, tell};
 use crate::graph::{JobGraph, PluginFacts, Problem, job_file};
 use crate::job::*;
 use crate::store::manifest::StateManifest;
+use crate::transactions::{SinkTransactions, TransactionPlace, TransactionReport, TransactionWish};
 use clap::{CommandFactory, Parser};
 use indicatif::MultiProgress;
 use std::cell::RefCell;
@@ -20,6 +21,8 @@ use weir_protocol::{CheckpointId, Generation, TransactionId};
 struct Straw {
     asked: RefCell<Option<(String, RunOptions)>>,
     problem: Option<Problem>,
+    wished: RefCell<Option<(TransactionPlace, TransactionWish)>>,
+    failure: Option<String>,
 }
 
 impl Runtime for Straw {
@@ -35,6 +38,12 @@ impl Runtime for Straw {
             ends: true,
         };
         Ok(graph.operators.iter().map(|operator| (operator.name.clone(), facts.clone())).collect())
+    }
+
+    fn transactions(&self, place: &TransactionPlace, wish: &TransactionWish) -> Result<TransactionReport, Vec<Problem>> {
+        *self.wished.borrow_mut() = Some((place.clone(), wish.clone()));
+        let sink = SinkTransactions { sink: "out".to_owned(), failure: self.failure.clone(), ..SinkTransactions::default() };
+        Ok(TransactionReport { job: "flights".to_owned(), sinks: vec![sink], ..TransactionReport::default() })
     }
 
     fn run(&self, graph: JobGraph, options: RunOptions, stop: StopSignal, _events: EventListener) -> JobOutcome {
@@ -300,4 +309,32 @@ fn a_stop_only_ever_gets_stronger() {
     assert_eq!(handle.escalate(), StopRequest::Now);
     drop(handle);
     assert_eq!(signal.requested(), StopRequest::Now);
+}
+
+#[test]
+fn transactions_are_asked_for_by_job_file_or_data_folder() {
+    let (dir, file) = job();
+    let straw = Straw::default();
+    let (exit, stdout, _) = weir(&straw, &["txn", "list", &file]);
+    assert_eq!(exit, Exit::Success);
+    assert!(stdout.contains("job 'flights', newest checkpoint none") && stdout.contains("nothing dangling"), "{stdout}");
+    let (place, wish) = straw.wished.take().expect("the runtime was asked");
+    assert_eq!((place.job.as_deref(), wish), (Some("flights"), TransactionWish::List));
+    assert_eq!((place.storage, place.sinks.len()), (place.data.join("checkpoints"), 1));
+    // The job file is gone, its data folder is there.
+    let folder = dir.path().to_str().expect("the path is text");
+    let (exit, ..) = weir(&straw, &["txn", "abort", folder, "a", "b", "--lose-output"]);
+    assert_eq!(exit, Exit::Success);
+    let (place, wish) = straw.wished.take().expect("the runtime was asked");
+    assert_eq!((place.job, place.storage), (None, dir.path().join("checkpoints")));
+    assert_eq!(wish, TransactionWish::Abort { names: vec!["a".into(), "b".into()], lose_output: true });
+    let (exit, _, stderr) = weir(&straw, &["txn", "commit", folder, "--data", "x"]);
+    assert_eq!(exit, Exit::Refused);
+    assert!(stderr.contains("it is a data folder, and --data names another one"), "{stderr}");
+    let refused = Args::try_parse_from(["weir", "txn", "abort", folder]);
+    assert!(refused.is_err(), "what is to be aborted must be said");
+    let failing = Straw { failure: Some("no broker answers".to_owned()), ..Straw::default() };
+    let (exit, stdout, _) = weir(&failing, &["txn", "commit", &file]);
+    assert_eq!(exit, Exit::Failed);
+    assert!(stdout.contains("error: no broker answers"), "{stdout}");
 }

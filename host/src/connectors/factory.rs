@@ -7,7 +7,7 @@ use super::kafka::{KafkaSinkConnector, KafkaSourceConnector};
 use super::plugin_sink::{PluginSinkConnector, PluginSource};
 use super::rate::RateLimitedConnector;
 use super::sequence::SequenceConnector;
-use super::{ConnectorError, SinkConnector, SourceConnector};
+use super::{ConnectorError, Outlook, SinkConnector, SourceConnector};
 use crate::graph::{FileFormat, SinkConnectorSpec, SinkSpec, SourceConnectorSpec, SourceSpec};
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -41,6 +41,14 @@ pub fn source_connector(spec: &SourceSpec) -> Result<Box<dyn SourceConnector>, C
             })?;
             Ok(Box::new(RateLimitedConnector { inner, per_second }))
         }
+    }
+}
+
+/// What `weir check` should know of what a `[[sink]]` writes to. Loads no plugin.
+pub fn sink_outlook(spec: &SinkSpec, is_first_start: bool) -> Outlook {
+    match &spec.connector {
+        SinkConnectorSpec::Kafka(kafka) => KafkaSinkConnector::new(&spec.name, kafka, spec.guarantee).outlook(is_first_start),
+        SinkConnectorSpec::File { .. } | SinkConnectorSpec::Discard | SinkConnectorSpec::Plugin { .. } => Outlook::default(),
     }
 }
 

@@ -18,6 +18,7 @@ mod rate;
 pub mod sequence;
 
 pub use factory::{sink_connector, source_connector};
+pub(crate) use kafka::drill as kafka_drill;
 
 use crate::channel::{Provenance, SourceSpan};
 use crate::graph::Problem;
@@ -106,6 +107,17 @@ pub struct Budget {
     pub bytes: usize,
 }
 
+/// What a connector finds outside before a job runs. Nothing is changed to find it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outlook {
+    /// What a run would be refused for.
+    pub problems: Vec<Problem>,
+    /// What endangers the promise, or surprises.
+    pub warnings: Vec<String>,
+    /// What is there, and what follows from it.
+    pub facts: Vec<String>,
+}
+
 /// A kind of source, configured. Shared by all its subtasks.
 pub trait SourceConnector: Send + Sync {
     /// The splits at the first start, each at its beginning, in a fixed order. Later starts take them from the checkpoint.
@@ -124,6 +136,11 @@ pub trait SourceConnector: Send + Sync {
     /// What the user should hear when a job resumes with these splits although its settings by now name others.
     fn differs(&self, _splits: &[SplitState]) -> Result<Vec<String>, ConnectorError> {
         Ok(Vec::new())
+    }
+
+    /// What `weir check` should know of what it reads from.
+    fn outlook(&self) -> Outlook {
+        Outlook::default()
     }
 
     /// Opens the reader of one subtask. `splits`: (index in the enumeration, state) of those that it owns; ended ones must
@@ -261,6 +278,23 @@ pub trait Committer: Send {
     }
 }
 
+/// A transaction as a system outside knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutsideTransaction {
+    /// Its name there.
+    pub name: String,
+    /// Its state, in that system's words.
+    pub state: String,
+    /// Whether it has no end yet: readers may wait for it.
+    pub is_open: bool,
+    /// When it was begun, ms since the Unix epoch.
+    pub since_ms: Option<u64>,
+    /// How long it may be open before that system ends it.
+    pub timeout: Option<Duration>,
+    /// What it has written to.
+    pub places: Vec<String>,
+}
+
 /// The strongest promise that a sink gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -336,6 +370,26 @@ pub trait SinkConnector: Send + Sync {
 
     /// Opens the committer; none if the sink has no transactions.
     fn committer(&self, context: &CommitterContext) -> Result<Option<Box<dyn Committer>>, ConnectorError>;
+
+    /// What `weir check` should know of what it writes to. `is_first_start`: this data folder has not been used.
+    fn outlook(&self, _is_first_start: bool) -> Outlook {
+        Outlook::default()
+    }
+
+    /// Every transaction of this sink that the outside keeps by a name, for people; none if it keeps none that anybody waits for.
+    fn outside(&self) -> Result<Option<Vec<OutsideTransaction>>, ConnectorError> {
+        Ok(None)
+    }
+
+    /// What [`outside`](Self::outside) calls a committable.
+    fn name_outside(&self, what: &Committable) -> String {
+        what.id.to_string()
+    }
+
+    /// Ends what is open under a name of [`outside`](Self::outside), without a commit.
+    fn abort_outside(&self, name: &str) -> Result<(), ConnectorError> {
+        Err(ConnectorError::permanent(format!("{name}: this sink's transactions have no names outside")))
+    }
 
     /// sha256 of the build that new committables are made by; none for a built-in sink.
     fn plugin_digest(&self) -> Option<&str> {

@@ -3,7 +3,7 @@
 //! A bucket of credit fills with the clock and each record takes one. It holds 100 ms' worth: a source that was blocked does
 //! not make up for more than that afterwards. Each reader has an equal share of the rate, also one that owns few splits.
 
-use super::{Budget, ConnectorError, Source, SourceConnector, SourcePoll, SourceTask, SplitState};
+use super::{Budget, ConnectorError, Outlook, Source, SourceConnector, SourcePoll, SourceTask, SplitState};
 use crate::clock;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
@@ -38,6 +38,10 @@ impl SourceConnector for RateLimitedConnector {
 
     fn differs(&self, splits: &[SplitState]) -> Result<Vec<String>, ConnectorError> {
         self.inner.differs(splits)
+    }
+
+    fn outlook(&self) -> Outlook {
+        self.inner.outlook()
     }
 
     fn open(&self, source: u16, splits: Vec<(u32, SplitState)>, task: SourceTask) -> Result<Box<dyn Source>, ConnectorError> {

@@ -21,6 +21,7 @@ mod recovery;
 mod refusals;
 mod run;
 mod targets;
+mod transactions;
 mod upload;
 pub mod working_state;
 

@@ -4,11 +4,14 @@ use super::deploy::{BuildLoader, JobParts};
 use super::plugins::{Role, WasmProvider};
 use super::provider::OperatorProvider;
 use super::run::run_job;
+use super::transactions::transactions;
+use crate::connectors::factory::{sink_connector, sink_outlook, source_connector};
 use crate::connectors::plugin_sink::PluginSource;
-use crate::connectors::{ConnectorError, SinkConnector, factory::sink_connector, factory::source_connector};
+use crate::connectors::{ConnectorError, Outlook, SinkConnector};
 use crate::graph::{ExecutionGraph, JobGraph, PluginFacts, Problem, SinkConnectorSpec, SinkSpec};
-use crate::job::{EventListener, JobOutcome, RunOptions, Runtime, StopSignal};
+use crate::job::{EventListener, JobOutcome, NodeOutside, Outside, RunOptions, Runtime, StopSignal};
 use crate::task::times::TaskTimes;
+use crate::transactions::{TransactionPlace, TransactionReport, TransactionWish};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -45,8 +48,12 @@ impl Runtime for LazyRuntime {
         self.get()?.plugin_facts(graph)
     }
 
-    fn check_inputs(&self, graph: &JobGraph, data: &Path) -> Vec<Problem> {
-        missing_inputs(graph, data)
+    fn look_outside(&self, graph: &JobGraph, data: &Path) -> Outside {
+        look_outside(graph, data)
+    }
+
+    fn transactions(&self, place: &TransactionPlace, wish: &TransactionWish) -> Result<TransactionReport, Vec<Problem>> {
+        self.get()?.transactions(place, wish)
     }
 
     fn run(&self, graph: JobGraph, options: RunOptions, stop: StopSignal, events: EventListener) -> JobOutcome {
@@ -57,15 +64,33 @@ impl Runtime for LazyRuntime {
     }
 }
 
-/// Sources that find no input. A job that has run before keeps its list of inputs in its checkpoints: nothing is said of those.
-fn missing_inputs(graph: &JobGraph, data: &Path) -> Vec<Problem> {
+/// Inputs and clusters. A job that has run before keeps its list of inputs in its checkpoints: nothing is said of those that are
+/// missing then.
+fn look_outside(graph: &JobGraph, data: &Path) -> Outside {
     let log = graph.checkpoint.folder(data).join("log");
-    if std::fs::read_dir(log).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Vec::new();
+    let is_first_start = !std::fs::read_dir(log).is_ok_and(|mut entries| entries.next().is_some());
+    let mut outside = Outside::default();
+    let mut add = |place: String, outlook: Outlook| {
+        let Outlook { problems, warnings, facts } = outlook;
+        outside.problems.extend(problems);
+        if !warnings.is_empty() || !facts.is_empty() {
+            outside.nodes.push(NodeOutside { place, warnings, facts });
+        }
+    };
+    for spec in &graph.sources {
+        let place = format!("source {}", spec.name);
+        let source = source_connector(spec);
+        let found = source.and_then(|source| if is_first_start { source.enumerate().map(|_| source) } else { Ok(source) });
+        let outlook = match found {
+            Ok(source) => source.outlook(),
+            Err(error) => Outlook { problems: vec![error.at(&place)], ..Outlook::default() },
+        };
+        add(place, outlook);
     }
-    let missing = |spec| source_connector(spec).and_then(|source| source.enumerate()).err();
-    let inputs = graph.sources.iter().filter_map(|spec| Some((spec, missing(spec)?)));
-    inputs.map(|(spec, error)| error.at(&format!("source {}", spec.name))).collect()
+    for spec in &graph.sinks {
+        add(format!("sink {}", spec.name), sink_outlook(spec, is_first_start));
+    }
+    outside
 }
 
 /// Where compiled plugins are kept between runs: `$XDG_CACHE_HOME/weir/compiled`, else `~/.cache/weir/compiled`. None without
@@ -95,6 +120,11 @@ impl HostRuntime {
         Arc::new(move |digest, bytes| wasm.load_stored(digest, bytes))
     }
 
+    fn sink_factory(&self) -> SinkFactory {
+        let plugins: Arc<dyn PluginSource> = Arc::clone(&self.wasm) as Arc<dyn PluginSource>;
+        Arc::new(move |spec| sink_connector(spec, &plugins).map(Arc::from))
+    }
+
     fn parts(&self, graph: JobGraph) -> Result<(JobParts, SinkFactory), Vec<Problem>> {
         let facts = self.plugin_facts(&graph)?;
         let execution = ExecutionGraph::derive(&graph, &facts)?;
@@ -106,8 +136,7 @@ impl HostRuntime {
                 Err(error) => problems.push(Problem::new(format!("source {}", spec.name), error.message, "")),
             }
         }
-        let plugins: Arc<dyn PluginSource> = Arc::clone(&self.wasm) as Arc<dyn PluginSource>;
-        let factory: SinkFactory = Arc::new(move |spec| sink_connector(spec, &plugins).map(Arc::from));
+        let factory = self.sink_factory();
         let mut sinks = Vec::new();
         for spec in &graph.sinks {
             match factory(spec) {
@@ -163,8 +192,15 @@ impl Runtime for HostRuntime {
         if problems.is_empty() { Ok(facts) } else { Err(problems) }
     }
 
-    fn check_inputs(&self, graph: &JobGraph, data: &Path) -> Vec<Problem> {
-        missing_inputs(graph, data)
+    fn look_outside(&self, graph: &JobGraph, data: &Path) -> Outside {
+        look_outside(graph, data)
+    }
+
+    fn transactions(&self, place: &TransactionPlace, wish: &TransactionWish) -> Result<TransactionReport, Vec<Problem>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime
+            .map_err(|error| vec![Problem::new("this machine", error.to_string(), "raise the limit on threads or open files")])?;
+        runtime.block_on(transactions(place, wish, &self.sink_factory())).map_err(|problem| vec![problem])
     }
 
     fn run(&self, graph: JobGraph, options: RunOptions, stop: StopSignal, events: EventListener) -> JobOutcome {

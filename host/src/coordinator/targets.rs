@@ -8,10 +8,11 @@ use super::commits::Place;
 use super::deploy::JobParts;
 use super::losses::lost_transaction;
 use super::outside::RecoveryError;
+use crate::channel::SourceSpan;
 use crate::connectors::{Committable, ConnectorError, SinkConnector, SplitState};
 use crate::graph::job_file::sink_from_section;
 use crate::graph::{SinkConnectorSpec, SinkSpec};
-use crate::store::manifest::{Manifest, SinkManifest};
+use crate::store::manifest::{CommittableManifest, Manifest, SinkManifest};
 use base64::Engine as _;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -162,20 +163,24 @@ fn committables_of(parts: &JobParts, manifest: &Manifest, sink: &SinkManifest) -
     sink.committables
         .iter()
         .map(|stored| {
-            let bytes = base64::engine::general_purpose::STANDARD.decode(&stored.bytes).map_err(|error| error.to_string())?;
             let ranges = stored.sources.iter().filter_map(|(source, split, first, last)| {
                 let (source, split) = split_of(source, split)?;
-                Some(crate::channel::SourceSpan { source, split, first: *first, last: *last })
+                Some(SourceSpan { source, split, first: *first, last: *last })
             });
-            Ok(Committable {
-                id: stored.id.parse::<TransactionId>().map_err(|error| error.to_string())?,
-                checkpoint: stored.checkpoint.parse().map_err(|error: weir_protocol::ParseIdError| error.to_string())?,
-                version: stored.version,
-                bytes,
-                plugin: stored.plugin.clone(),
-                sources: ranges.collect(),
-                valid_until: None,
-            })
+            committable_of(stored, ranges.collect())
         })
         .collect()
+}
+
+/// A committable as a manifest holds it, with its source ranges in the terms of the job as it is now.
+pub(super) fn committable_of(stored: &CommittableManifest, sources: Vec<SourceSpan>) -> Result<Committable, String> {
+    Ok(Committable {
+        id: stored.id.parse::<TransactionId>().map_err(|error| error.to_string())?,
+        checkpoint: stored.checkpoint.parse().map_err(|error: weir_protocol::ParseIdError| error.to_string())?,
+        version: stored.version,
+        bytes: base64::engine::general_purpose::STANDARD.decode(&stored.bytes).map_err(|error| error.to_string())?,
+        plugin: stored.plugin.clone(),
+        sources,
+        valid_until: None,
+    })
 }

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use weir_protocol::log::claimant::{self, ClaimRequest, Claimant};
 use weir_protocol::log::publisher::{self, Publisher};
-use weir_protocol::log::{self as protocol, CheckpointEntry, Claim, LogEntry, LogView, Request, Slot};
-use weir_protocol::recovery::{RecoveryPlan, Refusal};
-use weir_protocol::{CheckpointId, Generation};
+use weir_protocol::log::{self as protocol, CheckpointEntry, Claim, ClaimFacts, LogEntry, LogView, Request, Slot, Start};
+use weir_protocol::recovery::{Ask, Purpose, RecoveryPlan, Refusal};
+use weir_protocol::{CheckpointId, Generation, Lineage};
 
 /// Questions in a row that bring a start no further before it fails: some seconds. The restart policy tries on, if it is to.
 const CLAIM_TRIES: u32 = 6;
@@ -156,6 +156,25 @@ pub async fn claim(log: LogStore, request: ClaimRequest, backoff: Backoff) -> Re
             claimant::Effect::Refused { refusal } => return Err(ClaimError::Refused(refusal)),
             claimant::Effect::GaveUp { reason } => return Err(ClaimError::Storage(storage.told(reason))),
         };
+    }
+}
+
+/// Claims a job in order to tidy up, not to run it: whoever runs it is fenced.
+///
+/// # Panics
+/// Never: a claim for maintenance is not answered with "finished".
+pub async fn claim_for_maintenance(log: LogStore) -> Result<Claimed, ClaimError> {
+    let request = ClaimRequest {
+        nonce: uuid::Uuid::new_v4().as_u128(),
+        new_lineage: Lineage(uuid::Uuid::new_v4().as_u128()),
+        ask: Ask { purpose: Purpose::Maintain, start: Start::Newest, allow_duplicates: false },
+        // It brings nothing into being.
+        facts: ClaimFacts::default(),
+        above: Generation(0),
+    };
+    match claim(log, request, Backoff::default()).await? {
+        Claiming::Claimed(claimed) => Ok(*claimed),
+        Claiming::Finished(_) => unreachable!("a claim for maintenance is never answered with 'finished'"),
     }
 }
 

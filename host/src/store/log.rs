@@ -89,6 +89,21 @@ impl LogStore {
         LogStore { store, job: job.to_owned() }
     }
 
+    /// The job whose log lies in this storage; none if there is none.
+    pub async fn job_in(store: &CheckpointStore) -> Result<Option<String>, StoreError> {
+        // No job has this name.
+        let log = LogStore::new(store.clone(), "");
+        for slot in log.list().await? {
+            match log.read(slot).await {
+                Err(LogError::OtherJob { theirs, .. }) => return Ok(Some(theirs)),
+                Err(LogError::Store(error)) => return Err(error),
+                // A damaged entry tells nothing.
+                Ok(_) | Err(LogError::Corrupt { .. } | LogError::NoCheckpoint { .. } | LogError::NoSuchCheckpoint { .. }) => {}
+            }
+        }
+        Ok(None)
+    }
+
     /// The storage that it lies in.
     pub fn storage(&self) -> &CheckpointStore {
         &self.store

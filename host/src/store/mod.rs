@@ -23,7 +23,7 @@ mod tests;
 
 pub use contents::{Leftover, References};
 pub use error::StoreError;
-pub use job_log::{Backoff, ClaimError, Claimed, Claiming, FinishOutcome, JobLog, PublishOutcome, claim};
+pub use job_log::{Backoff, ClaimError, Claimed, Claiming, FinishOutcome, JobLog, PublishOutcome, claim, claim_for_maintenance};
 pub use log::{CreateOutcome, LogError, LogStore};
 pub use record::{LogRecord, RecordError};
 pub use storage::{CheckpointStore, StoredFile, sha256_hex};

@@ -9,7 +9,7 @@ mod reads;
 
 pub use fence::Fenced;
 pub use list::{Listed, Listing};
-pub use reads::{BrokerSetting, TopicFacts};
+pub use reads::{BrokerSetting, TopicFacts, TopicRights};
 
 use crate::attempts::Attempts;
 use crate::bounds::MAX_ID_BYTES;

@@ -53,6 +53,26 @@ pub struct TopicFacts {
     pub replication_factor: usize,
     /// `min.insync.replicas` as it holds for this topic.
     pub min_insync_replicas: Option<u32>,
+    /// What this user may do with it; none if the broker is too old to say.
+    pub rights: Option<TopicRights>,
+}
+
+/// What a user may do with a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TopicRights {
+    /// Read its records.
+    pub read: bool,
+    /// Write records.
+    pub write: bool,
+}
+
+impl TopicRights {
+    /// From the bits of Metadata's `topicAuthorizedOperations`: one for each `AclOperation`; the lowest number means none.
+    fn from_bits(bits: i32) -> Option<Self> {
+        const READ: i32 = 1 << 3;
+        const WRITE: i32 = 1 << 4;
+        (bits != i32::MIN).then_some(TopicRights { read: bits & READ != 0, write: bits & WRITE != 0 })
+    }
 }
 
 impl TransactionAdmin {
@@ -128,6 +148,7 @@ impl TransactionAdmin {
             partitions: topic.partitions.len(),
             replication_factor: topic.partitions.iter().map(|one| one.replica_nodes.len()).min().unwrap_or(0),
             min_insync_replicas: min_insync.and_then(|value| value.parse().ok()),
+            rights: TopicRights::from_bits(topic.topic_authorized_operations),
         })
     }
 
@@ -165,7 +186,10 @@ impl TransactionAdmin {
             .map(|name| MetadataRequestTopic::default().with_name(Some(StrBytes::from_string((*name).to_owned()).into())))
             .collect();
         let request = MetadataRequest::default().with_topics(Some(topics)).with_allow_auto_topic_creation(false);
-        let answer = self.cluster.call(&broker, deadline, |_| request)?;
+        // From 8 on.
+        let answer = self.cluster.call(&broker, deadline, |version| {
+            if version < 8 { request } else { request.with_include_topic_authorized_operations(true) }
+        })?;
         let mut brokers = Vec::with_capacity(answer.brokers.len());
         for one in &answer.brokers {
             let address = self.cluster.address_of(&broker, &one.host, one.port)?;

@@ -1,7 +1,7 @@
 //! Describing, listing, and what a check of a job reads.
 
 use crate::setup::{shared, soon};
-use weir_kafka::{BrokerSetting, Described, End, EndOutcome, TopicFacts, TransactionState};
+use weir_kafka::{BrokerSetting, Described, End, EndOutcome, TopicFacts, TopicRights, TransactionState};
 
 #[test]
 fn many_ids_are_described_in_the_order_asked_for() {
@@ -64,7 +64,13 @@ fn settings_of_brokers_and_facts_of_topics_are_read() {
     let unknown = admin.describe_broker_config("no.such.setting", soon()).expect("the broker runs");
     assert_eq!(unknown, [BrokerSetting { broker: 1, value: None }]);
     let facts = admin.topics(&["no-such-topic", "facts"], soon()).expect("the broker runs");
-    let expected = TopicFacts { name: "facts".to_owned(), partitions: 3, replication_factor: 1, min_insync_replicas: Some(1) };
+    let expected = TopicFacts {
+        name: "facts".to_owned(),
+        partitions: 3,
+        replication_factor: 1,
+        min_insync_replicas: Some(1),
+        rights: Some(TopicRights { read: true, write: true }),
+    };
     assert_eq!(facts, [None, Some(expected)]);
     assert_eq!(admin.topics(&["no-such-topic"], soon()).expect("the broker runs"), [None], "asking has not made it");
 }

@@ -7,6 +7,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
+use weir_kafka::{Settings, TransactionAdmin};
 
 /// How long one question to the brokers may take before the job is told.
 pub(super) const ASK_TIMEOUT: Duration = Duration::from_secs(30);
@@ -54,6 +55,16 @@ pub(super) fn config(cluster: &KafkaCluster, client_id: &str, defaults: &[(&str,
     config
 }
 
+/// The client that ends and describes transactions, and asks what librdkafka can't be asked.
+pub(super) fn admin(cluster: &KafkaCluster, client_id: &str) -> Result<TransactionAdmin, String> {
+    let mut properties = connection(cluster);
+    properties.insert("client.id", client_id.to_owned());
+    let options = cluster.options.iter().filter(|(key, _)| Settings::concerns(key));
+    let options = options.map(|(key, value)| (key.as_str(), value.clone()));
+    let settings = Settings::from_properties(properties.into_iter().chain(options)).map_err(|error| error.to_string())?;
+    TransactionAdmin::new(settings).map_err(|error| error.to_string())
+}
+
 /// An error of the client library. `doing`: what failed, as "source orders: asking for its partitions".
 pub(super) fn error(doing: &str, error: &KafkaError) -> ConnectorError {
     let message = format!("{doing}: {}", said(error));
@@ -92,7 +103,7 @@ pub(super) fn said(error: &KafkaError) -> String {
 }
 
 /// Whether a restart can't help.
-fn is_permanent(error: &KafkaError) -> bool {
+pub(super) fn is_permanent(error: &KafkaError) -> bool {
     if let KafkaError::ClientConfig(..) = error {
         return true;
     }

@@ -6,8 +6,10 @@
 mod client;
 mod committable;
 mod committer;
+pub(crate) mod drill;
 mod flushed;
 mod native;
+mod outlook;
 mod partitioner;
 mod producer;
 mod reader;
@@ -16,6 +18,7 @@ mod slots;
 mod source;
 mod splits;
 mod standby;
+mod waiting;
 mod writer;
 
 pub(super) use sink::KafkaSinkConnector;

@@ -1,19 +1,23 @@
 //! The sink: its settings, its transactions' timeout, writers and committer.
 
-use super::super::{Committer, CommitterContext, ConnectorError, Guarantee, SinkConnector, SinkTask, SinkWriter};
+use super::super::{
+    Committable, Committer, CommitterContext, ConnectorError, Guarantee, Outlook, OutsideTransaction, SinkConnector, SinkTask,
+    SinkWriter,
+};
 use super::client::{self, ASK_TIMEOUT};
-use super::committable::SlotId;
+use super::committable::{PreparedTransaction, SlotId};
 use super::committer::KafkaCommitter;
+use super::outlook::{self, shown};
 use super::producer;
 use super::slots::Slots;
 use super::standby::Standby;
 use super::writer::{PlainWriter, TransactionalWriter};
 use crate::clock;
-use crate::graph::{KafkaSinkSpec, units};
+use crate::graph::KafkaSinkSpec;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use weir_kafka::{Described, Settings, TransactionAdmin, TransactionState};
+use weir_kafka::{Described, Description, TransactionAdmin, TransactionState};
 use weir_protocol::Generation;
 
 /// A stock broker's limit.
@@ -51,14 +55,8 @@ impl SinkSettings {
     pub(super) fn admin(&self) -> Result<Admin<'_>, ConnectorError> {
         let mut admin = self.admin.lock().unwrap_or_else(PoisonError::into_inner);
         if admin.is_none() {
-            let refused = |why: String| ConnectorError::permanent(format!("{}: {why}", self.place));
-            let mut properties = client::connection(&self.spec.cluster);
-            properties.insert("client.id", self.spec.prefix.clone());
-            let options = self.spec.cluster.options.iter().filter(|(key, _)| Settings::concerns(key));
-            let options = options.map(|(key, value)| (key.as_str(), value.clone()));
-            let settings =
-                Settings::from_properties(properties.into_iter().chain(options)).map_err(|error| refused(error.to_string()))?;
-            *admin = Some(TransactionAdmin::new(settings).map_err(|error| refused(error.to_string()))?);
+            let made = client::admin(&self.spec.cluster, &self.spec.prefix);
+            *admin = Some(made.map_err(|why| ConnectorError::permanent(format!("{}: {why}", self.place)))?);
         }
         Ok(Admin(admin))
     }
@@ -81,7 +79,8 @@ impl SinkSettings {
         Ok(own.filter_map(|one| Some((SlotId::parse(&one.transactional_id, &self.spec.prefix)?, one.state))).collect())
     }
 
-    fn failed(&self, error: &weir_kafka::KafkaError) -> ConnectorError {
+    /// What a failed question means for the job.
+    pub(super) fn failed(&self, error: &weir_kafka::KafkaError) -> ConnectorError {
         let message = format!("{}: {error}", self.place);
         if error.is_transient() { ConnectorError::restart(message) } else { ConnectorError::permanent(message) }
     }
@@ -110,15 +109,37 @@ impl KafkaSinkConnector {
         }
     }
 
+    /// What writers and committer share.
+    pub(super) fn settings(&self) -> &SinkSettings {
+        &self.settings
+    }
+
+    /// Whether it writes transactions.
+    pub(super) fn has_transactions(&self) -> bool {
+        self.guarantee == Guarantee::ExactlyOnce
+    }
+
+    /// Fails if the topic is not there.
+    pub(super) fn check_topic(&self) -> Result<(), ConnectorError> {
+        let topic = &self.settings.spec.topic;
+        let found = self.settings.admin()?.topics(&[topic], clock::monotonic() + ASK_TIMEOUT);
+        if found.map_err(|error| self.settings.failed(&error))?.iter().all(Option::is_none) {
+            return Err(ConnectorError::permanent(format!(
+                "{}: there is no topic {topic}: create it first; weir creates none",
+                self.settings.place
+            )));
+        }
+        Ok(())
+    }
+
     /// How long transactions may live: what is set, else the brokers' limit up to that of a stock broker.
-    fn timeout(&self) -> Result<Duration, ConnectorError> {
+    pub(super) fn timeout(&self) -> Result<Duration, ConnectorError> {
         if let Some(timeout) = self.timeout.get() {
             return Ok(*timeout);
         }
         let spec = &self.settings.spec;
         let refused = |why: String| Err(ConnectorError::permanent(format!("{}: {why}", self.settings.place)));
         let (needed, limit) = (spec.needs.lifetime(), self.broker_limit()?);
-        let shown = units::show_duration;
         let limits = || limit.map_or("unknown".to_owned(), shown);
         let timeout = spec.transaction_timeout.unwrap_or_else(|| limit.unwrap_or(STOCK_LIMIT).min(STOCK_LIMIT).max(needed));
         if limit.is_some_and(|limit| timeout > limit) {
@@ -164,7 +185,7 @@ impl SinkConnector for KafkaSinkConnector {
     }
 
     fn is_transactional(&self) -> bool {
-        self.guarantee == Guarantee::ExactlyOnce
+        self.has_transactions()
     }
 
     fn target(&self) -> Option<PathBuf> {
@@ -184,14 +205,7 @@ impl SinkConnector for KafkaSinkConnector {
     }
 
     fn prepare_target(&self) -> Result<(), ConnectorError> {
-        let topic = &self.settings.spec.topic;
-        let found = self.settings.admin()?.topics(&[topic], clock::monotonic() + ASK_TIMEOUT);
-        if found.map_err(|error| self.settings.failed(&error))?.iter().all(Option::is_none) {
-            return Err(ConnectorError::permanent(format!(
-                "{}: there is no topic {topic}: create it first; weir creates none",
-                self.settings.place
-            )));
-        }
+        self.check_topic()?;
         if self.is_transactional() {
             self.timeout()?;
         }
@@ -209,11 +223,57 @@ impl SinkConnector for KafkaSinkConnector {
         Ok(Box::new(TransactionalWriter::new(settings, slots, standby, timeout)))
     }
 
+    fn outlook(&self, is_first_start: bool) -> Outlook {
+        outlook::of_sink(self, is_first_start)
+    }
+
+    fn outside(&self) -> Result<Option<Vec<OutsideTransaction>>, ConnectorError> {
+        let prefix = &self.settings.spec.prefix;
+        let names: Vec<String> = self.settings.listed()?.into_iter().map(|(slot, _)| slot.name(prefix)).collect();
+        let asked: Vec<&str> = names.iter().map(String::as_str).collect();
+        let described = self.settings.admin()?.describe(&asked, clock::monotonic() + ASK_TIMEOUT);
+        let described = described.map_err(|error| self.settings.failed(&error))?;
+        // One that is unknown has expired since it was listed.
+        let known = names.into_iter().zip(described).filter_map(|(name, described)| match described {
+            Described::UnknownId => None,
+            Described::Known(now) => Some(outside(name, now)),
+        });
+        Ok(Some(known.collect()))
+    }
+
+    fn name_outside(&self, what: &Committable) -> String {
+        PreparedTransaction::parse(what.version, &what.bytes).map_or(what.id.to_string(), |prepared| prepared.transactional_id)
+    }
+
+    fn abort_outside(&self, name: &str) -> Result<(), ConnectorError> {
+        let prefix = &self.settings.spec.prefix;
+        if SlotId::parse(name, prefix).is_none() {
+            let why = format!("{}: {name} is none of this sink's, which begin with {prefix}-", self.settings.place);
+            return Err(ConnectorError::permanent(why));
+        }
+        let fenced = self.settings.admin()?.fence(name, clock::monotonic() + ASK_TIMEOUT);
+        fenced.map(drop).map_err(|error| self.settings.failed(&error))
+    }
+
     fn committer(&self, context: &CommitterContext) -> Result<Option<Box<dyn Committer>>, ConnectorError> {
         if !self.is_transactional() {
             return Ok(None);
         }
         let (settings, slots) = (Arc::clone(&self.settings), Arc::clone(&self.slots));
         Ok(Some(Box::new(KafkaCommitter::new(settings, slots, &self.name, context))))
+    }
+}
+
+fn outside(name: String, now: Description) -> OutsideTransaction {
+    let is_open =
+        !matches!(now.state, TransactionState::Empty | TransactionState::CompleteCommit | TransactionState::CompleteAbort);
+    let numbers = |partitions: &[i32]| partitions.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    OutsideTransaction {
+        name,
+        state: now.state.to_string(),
+        is_open,
+        since_ms: now.start_ms,
+        timeout: Some(now.timeout),
+        places: now.partitions.iter().map(|(topic, partitions)| format!("{topic}/{}", numbers(partitions))).collect(),
     }
 }

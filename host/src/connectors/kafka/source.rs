@@ -1,6 +1,7 @@
 //! The source: its partitions, what came later, and readers of them.
 
-use super::super::{ConnectorError, Source, SourceConnector, SourceTask, SplitState};
+use super::super::{ConnectorError, Outlook, Source, SourceConnector, SourceTask, SplitState};
+use super::outlook;
 use super::reader::Reader;
 use super::splits::{Cluster, Partition};
 use crate::graph::{KafkaSourceSpec, KafkaTopics};
@@ -19,7 +20,18 @@ impl KafkaSourceConnector {
         KafkaSourceConnector { place: format!("source {name}"), spec: Arc::new(spec.clone()) }
     }
 
-    fn cluster(&self) -> Result<Cluster<'_>, ConnectorError> {
+    /// For messages.
+    pub(super) fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Its settings.
+    pub(super) fn spec(&self) -> &KafkaSourceSpec {
+        &self.spec
+    }
+
+    /// A client that asks.
+    pub(super) fn cluster(&self) -> Result<Cluster<'_>, ConnectorError> {
         Cluster::new(&self.place, &self.spec)
     }
 }
@@ -52,6 +64,10 @@ impl SourceConnector for KafkaSourceConnector {
         Ok(left
             .map(|topic| format!("{}: topic {topic} is in its checkpoint and not in the job file: it is read on", self.place))
             .collect())
+    }
+
+    fn outlook(&self) -> Outlook {
+        outlook::of_source(self)
     }
 
     fn open(&self, source: u16, splits: Vec<(u32, SplitState)>, task: SourceTask) -> Result<Box<dyn Source>, ConnectorError> {
