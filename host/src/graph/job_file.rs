@@ -134,6 +134,7 @@ fn read(document: &Document<'_>, root: &DeTable<'_>, file: &Path, folder: &Path)
     // These look at the whole; with a wrong part they would only repeat what is said already.
     if !document.has_problems() {
         check_sink_paths(document, &graph, &names);
+        check_prefixes(document, &graph, &names);
         check_reached(document, &graph, &names);
         check_cycle(document, &graph, &names);
     }
@@ -329,6 +330,24 @@ fn check_sink_paths(document: &Document<'_>, graph: &JobGraph, names: &Names) {
             }
             seen.push((path, index));
         }
+    }
+}
+
+/// Two sinks with one prefix would end each other's transactions.
+fn check_prefixes(document: &Document<'_>, graph: &JobGraph, names: &Names) {
+    let mut seen: Vec<(&str, &str)> = Vec::new();
+    for (index, sink) in graph.sinks.iter().enumerate() {
+        let SinkConnectorSpec::Kafka(kafka) = &sink.connector else { continue };
+        // One cluster may be reached by several addresses: they are not compared.
+        if let Some((_, other)) = seen.iter().find(|(prefix, _)| *prefix == kafka.prefix) {
+            document.problem(
+                names.sink_span(index),
+                &format!("[[sink]] {}", sink.name),
+                format!("has the transaction_prefix '{}' of the sink '{other}'", kafka.prefix),
+                "give each sink a prefix of its own, or leave it out: it is then made of the job's name and the sink's",
+            );
+        }
+        seen.push((&kafka.prefix, &sink.name));
     }
 }
 

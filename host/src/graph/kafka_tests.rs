@@ -99,6 +99,12 @@ fn what_cannot_be_is_refused_with_its_cure() {
         (with(SINK, "tls = { key = \"k.pem\" }"), "go together"),
         (with(SINK, "sasl = { mechanism = \"GSSAPI\", username = \"u\", password = \"${PASSWORD}\" }"), "not in this version"),
         (with(SINK, "bootstrap = \"a\""), "unknown key 'bootstrap'"),
+        (
+            format!(
+                "{JOB}\n[[sink]]\nname = \"more\"\nconnector = \"kafka\"\nbrokers = \"d:1\"\ntopic = \"z\"\nfrom = [\"in\"]\ntransaction_prefix = \"weir-orders-out\""
+            ),
+            "has the transaction_prefix 'weir-orders-out' of the sink 'out'",
+        ),
     ];
     for (text, want) in cases {
         let problems = parse(&text).expect_err(&text);
