@@ -2,13 +2,17 @@
 
 use super::super::{ConnectorError, SplitState};
 use super::client::{self, ASK_TIMEOUT};
+use crate::clock;
 use crate::graph::{KafkaSourceSpec, KafkaStart, KafkaTopics};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::KafkaError;
+use rdkafka::metadata::Metadata;
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{ClientContext, Offset, TopicPartitionList};
 use serde::{Deserialize, Serialize};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// What the checkpoint keeps about a partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +29,9 @@ pub(super) struct PartitionDetail {
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
+
+/// How long one question waits before what came beside is looked at.
+const SLICE: Duration = Duration::from_secs(1);
 
 /// A partition of a topic.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +56,11 @@ impl Partition {
 }
 
 /// Log lines go where ours go; other news is of no interest to who only asks.
-struct Quiet;
+#[derive(Default)]
+pub(super) struct Quiet {
+    /// What no waiting mends.
+    refused: Mutex<Option<KafkaError>>,
+}
 
 impl ClientContext for Quiet {
     fn log(&self, _: RDKafkaLogLevel, facility: &str, line: &str) {
@@ -58,6 +69,9 @@ impl ClientContext for Quiet {
 
     fn error(&self, error: KafkaError, reason: &str) {
         tracing::debug!(target: "librdkafka", "{error}: {reason}");
+        if client::is_permanent(&error) {
+            *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        }
     }
 }
 
@@ -76,7 +90,7 @@ impl<'s> Cluster<'s> {
     pub(super) fn new(place: &'s str, spec: &'s KafkaSourceSpec) -> Result<Self, ConnectorError> {
         let mut config = client::config(&spec.cluster, "weir", &[]);
         config.set("group.id", &spec.group).set("enable.auto.commit", "false");
-        let consumer = config.create_with_context(Quiet).map_err(|error| client::error(place, &error))?;
+        let consumer = config.create_with_context(Quiet::default()).map_err(|error| client::error(place, &error))?;
         Ok(Cluster { spec, place, consumer })
     }
 
@@ -100,9 +114,35 @@ impl<'s> Cluster<'s> {
         Ok(found)
     }
 
+    /// Asks in slices: librdkafka would wait its whole time for a broker that has refused the password at once.
+    fn metadata(&self, topic: Option<&str>, what: &str) -> Result<Metadata, ConnectorError> {
+        let deadline = clock::monotonic() + ASK_TIMEOUT;
+        loop {
+            let error = match self.consumer.fetch_metadata(topic, SLICE) {
+                Ok(metadata) => return Ok(metadata),
+                Err(error) => error,
+            };
+            // What went wrong beside comes when it is asked for.
+            while let Some(event) = self.consumer.poll(Duration::ZERO) {
+                if let Err(beside) = event
+                    && client::is_permanent(&beside)
+                {
+                    return Err(self.failed(what, &beside));
+                }
+            }
+            let beside = self.consumer.context().refused.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(beside) = beside {
+                return Err(self.failed(what, &beside));
+            }
+            if client::is_permanent(&error) || clock::monotonic() >= deadline {
+                return Err(self.failed(what, &error));
+            }
+        }
+    }
+
     fn of_topic(&self, name: &str) -> Result<Vec<Partition>, ConnectorError> {
         let what = format!("asking for the partitions of topic {name}");
-        let metadata = self.consumer.fetch_metadata(Some(name), ASK_TIMEOUT).map_err(|error| self.failed(&what, &error))?;
+        let metadata = self.metadata(Some(name), &what)?;
         let topic = metadata.topics().iter().find(|topic| topic.name() == name);
         if let Some(error) = topic.and_then(|topic| topic.error()) {
             let code = KafkaError::MetadataFetch(RDKafkaErrorCode::from(error));
@@ -121,7 +161,7 @@ impl<'s> Cluster<'s> {
             ConnectorError::permanent(format!("{}: topic_pattern is no regular expression: {error}", self.place))
         })?;
         let what = "asking for the topics";
-        let metadata = self.consumer.fetch_metadata(None, ASK_TIMEOUT).map_err(|error| self.failed(what, &error))?;
+        let metadata = self.metadata(None, what)?;
         // Kafka's own topics are never meant.
         let topics = metadata.topics().iter().filter(|topic| !topic.name().starts_with("__") && whole.is_match(topic.name()));
         let found: Vec<Partition> = topics
