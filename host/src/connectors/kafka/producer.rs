@@ -20,12 +20,17 @@ pub(super) struct Ready {
     pub(super) producer: Producer,
     /// Where it is.
     pub(super) slot: SlotId,
-    /// Names its transaction, with the id and the epoch.
-    pub(super) producer_id: i64,
-    /// See there.
-    pub(super) epoch: i16,
     /// Partitions of the topic.
     pub(super) partitions: u32,
+}
+
+impl Ready {
+    /// Producer id and epoch, as the client itself says: with the transactional id they name its transaction. They come with the
+    /// statistics, up to a tenth of a second after it was made, which nobody waits for before it is prepared.
+    pub(super) fn identity(&self) -> Result<(i64, i16), String> {
+        let told = self.producer.identity(clock::monotonic() + IDENTITY_TIMEOUT);
+        told.ok_or_else(|| "the client did not tell its producer id: it may be starved of processor time".to_owned())
+    }
 }
 
 /// What producers with and without transactions have in common.
@@ -71,11 +76,8 @@ pub(super) fn ready(settings: &SinkSettings, slot: SlotId, timeout: Duration) ->
     let partitions = producer.learn(&settings.spec.topic, READY_TIMEOUT).map_err(failed)?;
     let restart = |what: String| ConnectorError::restart(format!("{}: transaction {id}: {what}", settings.place));
     producer.init_transactions(clock::monotonic() + READY_TIMEOUT).map_err(restart)?;
-    let identity = producer.identity(clock::monotonic() + IDENTITY_TIMEOUT);
-    let (producer_id, epoch) =
-        identity.ok_or_else(|| restart("the client did not tell its producer id: it may be starved of processor time".into()))?;
     producer.begin().map_err(restart)?;
-    Ok(Ready { producer, slot, producer_id, epoch, partitions })
+    Ok(Ready { producer, slot, partitions })
 }
 
 fn milliseconds(time: Duration) -> String {

@@ -4,12 +4,16 @@ use super::super::ConnectorError;
 use super::producer::{self, Ready};
 use super::sink::SinkSettings;
 use super::slots::Slots;
+use super::waiting::Waiting;
 use crate::crash;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_protocol::Generation;
+
+/// Between two looks at how long it has been.
+const SLICE: Duration = Duration::from_secs(1);
 
 /// Makes the next producer of one writer.
 pub(super) struct Standby {
@@ -65,11 +69,19 @@ impl Standby {
     }
 
     /// Takes the one that is ready, waiting for it if need be, and has the next one made.
-    pub(super) fn take(&self) -> Result<Ready, ConnectorError> {
-        let made = self
-            .ready
-            .recv()
-            .unwrap_or_else(|_| Err(ConnectorError::restart("the thread that prepares Kafka producers has died: a bug in Weir")));
+    pub(super) fn take(&self, place: &str) -> Result<Ready, ConnectorError> {
+        let mut waiting = Waiting::new(place, "don't let the next transaction be begun");
+        let made = loop {
+            match self.ready.recv_timeout(SLICE) {
+                Ok(made) => break made,
+                Err(RecvTimeoutError::Timeout) => _ = waiting.goes_on(|| None),
+                Err(RecvTimeoutError::Disconnected) => {
+                    let why = "the thread that prepares Kafka producers has died: a bug in Weir";
+                    break Err(ConnectorError::restart(why));
+                }
+            }
+        };
+        waiting.is_over();
         self.want();
         made
     }

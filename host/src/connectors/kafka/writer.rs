@@ -9,6 +9,7 @@ use super::producer::Ready;
 use super::sink::SinkSettings;
 use super::slots::Slots;
 use super::standby::Standby;
+use super::waiting::Waiting;
 use crate::graph::TransactionNeeds;
 use crate::{clock, crash};
 use rdkafka::error::KafkaError;
@@ -20,6 +21,9 @@ use weir_protocol::{CheckpointId, TransactionId};
 
 /// How long a full queue may stay full: nothing moves then.
 const STUCK: Duration = Duration::from_secs(120);
+
+/// How long one question to a coordinator waits before the user may hear of it.
+const SLICE: Duration = Duration::from_secs(3);
 
 /// Spreads batches over the partitions of one topic.
 pub(super) struct Spreader {
@@ -47,7 +51,7 @@ impl Spreader {
         let topic = &settings.spec.topic;
         for (partition, numbers) in (0..).zip(of_partition) {
             let mut rest = &numbers[..];
-            let mut waits: Option<Instant> = None;
+            let mut waiting = Waiting::new(&settings.place, "take no records");
             while !rest.is_empty() {
                 let record = |i: &u32| (records.key(*i as usize), records.value(*i as usize));
                 let refused = match settings.spec.keep_time {
@@ -71,11 +75,10 @@ impl Spreader {
                     }
                 };
                 match refused {
-                    Ok(()) => waits = None,
+                    Ok(()) => waiting.is_over(),
                     Err(Refused::Full(_)) => {
                         check(settings, producer)?;
-                        let since = *waits.get_or_insert_with(clock::monotonic);
-                        if clock::monotonic() - since > STUCK {
+                        if waiting.goes_on(|| producer.events().heard().last_error) > STUCK {
                             let why = "no broker has taken a record for two minutes";
                             return Err(ConnectorError::restart(format!("{}: {why}", settings.place)));
                         }
@@ -110,13 +113,16 @@ fn check(settings: &SinkSettings, producer: &Producer) -> Result<(), ConnectorEr
 
 /// Waits until all is acknowledged.
 fn flush(settings: &SinkSettings, producer: &Producer, deadline: Instant) -> Result<(), ConnectorError> {
+    let mut waiting = Waiting::new(&settings.place, "acknowledge no records");
     loop {
         let done = producer.flush_slice();
         // A flush may succeed over records that have failed, and may hang over a transaction that has.
         check(settings, producer)?;
         if done {
+            waiting.is_over();
             return Ok(());
         }
+        waiting.goes_on(|| producer.events().heard().last_error);
         if clock::monotonic() >= deadline {
             let why = "the brokers did not acknowledge all records within the checkpoint timeout";
             return Err(ConnectorError::restart(format!("{}: {why}", settings.place)));
@@ -166,7 +172,7 @@ impl TransactionalWriter {
 
 impl SinkWriter for TransactionalWriter {
     fn begin(&mut self, transaction: &TransactionId) -> Result<(), ConnectorError> {
-        let ready = self.standby.take()?;
+        let ready = self.standby.take(&self.settings.place)?;
         // Its time runs from the first record on.
         self.open = Some(Open { transaction: transaction.clone(), ready, begun: clock::monotonic() });
         Ok(())
@@ -189,11 +195,12 @@ impl SinkWriter for TransactionalWriter {
             flush(&settings, &ready.producer, deadline)?;
             flushing.done();
             crash::point("kafka-flushed");
-            let start_ms = look_at(&settings, &ready, deadline)?;
+            let identity = ready.identity().map_err(|why| ConnectorError::restart(format!("{}: {why}", settings.place)))?;
+            let start_ms = look_at(&settings, &ready, identity, deadline)?;
             let prepared = PreparedTransaction {
                 transactional_id: ready.slot.name(&settings.spec.prefix),
-                producer_id: ready.producer_id,
-                producer_epoch: ready.epoch,
+                producer_id: identity.0,
+                producer_epoch: identity.1,
                 start_ms,
                 timeout_ms: timeout.as_millis() as u64,
             };
@@ -210,14 +217,28 @@ impl SinkWriter for TransactionalWriter {
 }
 
 /// Asks the coordinator whether the transaction is open as we think it is; and since when.
-fn look_at(settings: &SinkSettings, ready: &Ready, deadline: Instant) -> Result<Option<u64>, ConnectorError> {
+fn look_at(
+    settings: &SinkSettings,
+    ready: &Ready,
+    identity: (i64, i16),
+    deadline: Instant,
+) -> Result<Option<u64>, ConnectorError> {
     let id = ready.slot.name(&settings.spec.prefix);
     let failed = |why: String| ConnectorError::restart(format!("{}: transaction {id}: {why}", settings.place));
-    let described = settings.admin()?.describe(&[&id], deadline).map_err(|error| failed(error.to_string()))?;
+    let mut waiting = Waiting::new(&settings.place, "don't say how a transaction stands");
+    let described = loop {
+        let slice = deadline.min(clock::monotonic() + SLICE);
+        match settings.admin()?.describe(&[&id], slice) {
+            Ok(described) => break described,
+            Err(error) if error.is_transient() && clock::monotonic() < deadline => {
+                waiting.goes_on(|| Some(error.to_string()));
+            }
+            Err(error) => return Err(failed(error.to_string())),
+        }
+    };
+    waiting.is_over();
     match &described[..] {
-        [Described::Known(now)]
-            if now.state == TransactionState::Ongoing && (now.producer_id, now.epoch) == (ready.producer_id, ready.epoch) =>
-        {
+        [Described::Known(now)] if now.state == TransactionState::Ongoing && (now.producer_id, now.epoch) == identity => {
             Ok(now.start_ms)
         }
         // Aborted by its timeout, or fenced by another process.

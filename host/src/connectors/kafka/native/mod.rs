@@ -75,6 +75,7 @@ impl Handle {
             rd::rd_kafka_conf_set_log_cb(conf, Some(on_log));
             rd::rd_kafka_conf_set_error_cb(conf, Some(on_error));
             rd::rd_kafka_conf_set_stats_cb(conf, Some(on_stats));
+            rd::rd_kafka_conf_set_throttle_cb(conf, Some(on_throttle));
             if matches!(kind, rd::rd_kafka_type_t::RD_KAFKA_PRODUCER) {
                 rd::rd_kafka_conf_set_dr_msg_cb(conf, Some(on_delivery));
             }
@@ -176,6 +177,13 @@ unsafe extern "C" fn on_error(rk: *mut rd::rd_kafka_t, code: c_int, reason: *con
             });
         }
     }
+}
+
+unsafe extern "C" fn on_throttle(_: *mut rd::rd_kafka_t, broker: *const c_char, id: i32, throttle_ms: c_int, _: *mut c_void) {
+    // SAFETY: librdkafka gives a C string.
+    let broker = unsafe { text(broker) };
+    // Each answer of a throttled client is another one.
+    tracing::debug!("broker {id} ({broker}) holds this client back by {throttle_ms} ms: it has used up its quota");
 }
 
 unsafe extern "C" fn on_stats(_: *mut rd::rd_kafka_t, json: *mut c_char, length: usize, opaque: *mut c_void) -> c_int {
