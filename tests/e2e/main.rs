@@ -3,11 +3,14 @@
 mod bad_input;
 mod damage;
 mod disks;
+mod drill;
 mod exact;
 mod incremental;
 mod kafka;
+mod kafka_field;
 mod kills;
 mod memory;
+mod outside;
 mod profile;
 mod resume;
 mod spill;

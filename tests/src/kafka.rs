@@ -1,6 +1,6 @@
 //! A real broker for the end-to-end tests, the orders job on it, and a judge of what a `read_committed` reader sees.
 
-use crate::process::Running;
+use crate::process::{Ended, Running};
 use crate::scratch::Scratch;
 use crate::{guest, repository};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -19,11 +19,17 @@ pub const PARTITIONS: i32 = 4;
 /// Enough for a machine that does other things, too.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Slow enough that each life of the orders job has some checkpoints before it is killed, at short intervals.
+pub const SLOW: &[(&str, &str)] =
+    &[("interval = \"500ms\"", "interval = \"100ms\""), ("topic = \"${IN:-orders}\"", "topic = \"${IN:-orders}\"\nrate = 12000")];
+
 /// A broker of its own, which ends with this process, however it ends.
 pub struct Broker {
     port: u16,
     guard: Option<Child>,
     state: PathBuf,
+    properties: Vec<String>,
+    environment: Option<(&'static str, &'static str)>,
 }
 
 /// The one that most tests share.
@@ -35,6 +41,11 @@ pub fn broker() -> &'static Broker {
 impl Broker {
     /// Starts one with a fresh folder.
     pub fn start() -> Self {
+        Self::start_with(None, &[])
+    }
+
+    /// The same with a variable for tests/kafka/up.sh, and with properties over those of tests/kafka/server.properties.
+    pub fn start_with(environment: Option<(&'static str, &'static str)>, properties: &[&str]) -> Self {
         let state = tempfile::Builder::new().prefix("weir-kafka-").tempdir().expect("a folder can be made").keep();
         let scripts = repository().join("tests/kafka");
         // Not an end of this process that we are told of: it may be killed.
@@ -47,7 +58,10 @@ impl Broker {
             .stderr(Stdio::null())
             .spawn()
             .expect("bash can be started");
-        let mut broker = Broker { port: 0, guard: Some(guard), state };
+        // After a crash it waits until the cluster has given up its former self.
+        let soon = ["broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500"];
+        let properties = soon.iter().chain(properties).map(ToString::to_string).collect();
+        let mut broker = Broker { port: 0, guard: Some(guard), state, properties, environment };
         broker.up();
         let port = std::fs::read_to_string(broker.state.join("port")).expect("up.sh says which it chose");
         broker.port = port.trim().parse().expect("a number");
@@ -57,9 +71,9 @@ impl Broker {
     /// Starts it again with its data.
     pub fn up(&self) {
         let up = repository().join("tests/kafka/up.sh");
-        // After a crash it waits until the cluster has given up its former self.
-        let soon = ["broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500"];
-        let run = Command::new(up).arg(&self.state).arg("free").args(soon).stdin(Stdio::null()).output();
+        let mut command = Command::new(up);
+        command.arg(&self.state).arg("free").args(&self.properties).envs(self.environment);
+        let run = command.stdin(Stdio::null()).output();
         let run = run.expect("up.sh can be started");
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     }
@@ -70,9 +84,26 @@ impl Broker {
         assert!(Command::new(down).arg(&self.state).arg("KILL").status().expect("down.sh can be started").success());
     }
 
+    /// Sends it a signal.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = std::fs::read_to_string(self.state.join("pid")).expect("it runs");
+        let pid = rustix::process::Pid::from_raw(pid.trim().parse().expect("a number")).expect("it is not zero");
+        rustix::process::kill_process(pid, signal).expect("it is ours");
+    }
+
     /// For `brokers`.
     pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        self.address_of(0)
+    }
+
+    /// Of another listener: 2 speaks SASL_SSL, 3 TLS, if it was started with `KAFKA_SASL`.
+    pub fn address_of(&self, listener: u16) -> String {
+        format!("127.0.0.1:{}", self.port + listener)
+    }
+
+    /// A file that tests/kafka/security.sh has made.
+    pub fn security(&self, file: &str) -> String {
+        self.state.join("security").join(file).display().to_string()
     }
 
     fn client(&self) -> ClientConfig {
@@ -87,6 +118,13 @@ impl Broker {
         let new = NewTopic::new(topic, PARTITIONS, TopicReplication::Fixed(1));
         let made = run(admin.create_topics([&new], &AdminOptions::new().request_timeout(Some(PATIENCE))));
         made.expect("the broker answers").remove(0).expect("the topic can be made");
+    }
+
+    /// Names of all topics.
+    pub fn topics(&self) -> Vec<String> {
+        let consumer: BaseConsumer = self.client().create().expect("the settings are right");
+        let metadata = consumer.fetch_metadata(None, PATIENCE).expect("the broker answers");
+        metadata.topics().iter().map(|topic| topic.name().to_owned()).collect()
     }
 
     /// Adds partitions to a topic.
@@ -233,15 +271,34 @@ impl<'b> OrdersCase<'b> {
 
     /// Starts a run to the end of the input.
     pub fn start(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Running {
+        let arguments: Vec<&str> = ["run", "job.toml", "--data", "data"].iter().chain(arguments).copied().collect();
+        self.start_weir(&arguments, variables)
+    }
+
+    /// Another command of weir's, to its end.
+    pub fn weir(&self, arguments: &[&str]) -> Ended {
+        self.start_weir(arguments, &[]).finish()
+    }
+
+    fn start_weir(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Running {
         let (input, output, brokers) = (self.input(), self.output(), self.broker.address());
         let own = [("IN", input.as_str()), ("OUT", &output), ("BROKERS", &brokers), ("UNTIL", "end")];
         let variables: Vec<(&str, &str)> = own.iter().chain(variables).copied().collect();
-        let arguments: Vec<&str> = ["run", "job.toml", "--data", "data"].iter().chain(arguments).copied().collect();
-        Running::start(self.scratch.folder(), &arguments, &variables)
+        Running::start(self.scratch.folder(), arguments, &variables)
     }
 
     /// Holds the output against the input: for each account every order once, in order, with the running balance.
     pub fn judge(&self) -> Result<(), String> {
+        self.judge_up_to(None)
+    }
+
+    /// The same for a job that was stopped before the end of its input: each account's first orders, without a gap.
+    pub fn judge_prefix(&self) -> Result<(), String> {
+        self.judge_up_to(Some(1))
+    }
+
+    /// `least`: accounts may have fewer bookings than orders; all of them together have so many at least.
+    fn judge_up_to(&self, least: Option<usize>) -> Result<(), String> {
         let mut wanted: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut balances: BTreeMap<String, i64> = BTreeMap::new();
         for (_, key, value) in self.broker.read(&self.input()) {
@@ -258,12 +315,18 @@ impl<'b> OrdersCase<'b> {
         if wanted.is_empty() {
             return Err("there is no input: nothing is proven".to_owned());
         }
+        let mut booked = 0;
         for (account, wanted) in &wanted {
             let got = got.remove(account).unwrap_or_default();
+            booked += got.len();
+            let wanted = if least.is_some() { &wanted[..got.len().min(wanted.len())] } else { &wanted[..] };
             if let Some(at) = (0..wanted.len().max(got.len())).find(|at| wanted.get(*at) != got.get(*at)) {
                 let (want, got) = (wanted.get(at), got.get(at));
                 return Err(format!("account {account}, booking {at}: {want:?} is wanted, {got:?} is there"));
             }
+        }
+        if booked < least.unwrap_or(0) {
+            return Err("nothing is booked: nothing is proven".to_owned());
         }
         if got.is_empty() { Ok(()) } else { Err(format!("accounts that nobody has ordered for: {:?}", got.keys())) }
     }
