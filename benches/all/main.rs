@@ -6,6 +6,7 @@
 mod boundary;
 mod channel;
 mod growth;
+mod kafka;
 mod pipeline;
 mod process;
 mod snapshot;
@@ -41,7 +42,7 @@ fn ms(duration: Duration) -> f64 {
 
 fn all(criterion: &mut Criterion) {
     let mut table = Table::default();
-    let parts: [fn(&mut Criterion, &mut Table); 9] = [
+    let parts: [fn(&mut Criterion, &mut Table); 10] = [
         pipeline::endless,
         pipeline::lines_to_file,
         boundary::boundary,
@@ -50,6 +51,7 @@ fn all(criterion: &mut Criterion) {
         state::state,
         snapshot::snapshot,
         process::process,
+        kafka::kafka,
         growth::growth,
     ];
     for part in parts {

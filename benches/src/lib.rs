@@ -2,6 +2,7 @@
 //! and the peers that they are compared with.
 
 pub mod flink;
+pub mod kafka;
 pub mod keyed;
 pub mod native;
 pub mod table;
