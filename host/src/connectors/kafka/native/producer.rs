@@ -13,6 +13,11 @@ use std::time::{Duration, Instant};
 /// How long a look at the brokers takes at most before its caller looks at its deadline again.
 const SLICE: Duration = Duration::from_millis(100);
 
+/// How long one question to the brokers waits for its answer.
+const QUESTION: Duration = Duration::from_secs(3);
+/// How long a topic may be unknown to a broker that has just started.
+const UNKNOWN_PATIENCE: Duration = Duration::from_secs(5);
+
 /// See the module.
 pub(in super::super) struct Producer {
     topics: BTreeMap<String, Topic>,
@@ -62,47 +67,29 @@ impl Producer {
     /// transaction (rdkafka_msg.c). Asked twice: at the first question librdkafka gives up the connection that it began with,
     /// and what is asked next would wait half a second for another one. Gives the number of partitions.
     pub(in super::super) fn learn(&mut self, name: &str, timeout: Duration) -> Result<u32, KafkaError> {
-        if let Some(topic) = self.topics.get(name) {
-            return Ok(topic.partitions);
+        let rkt = match self.topics.get(name) {
+            Some(Topic { partitions: partitions @ 1.., .. }) => return Ok(*partitions),
+            Some(asked) => asked.rkt,
+            None => self.open(name)?,
+        };
+        let mut partitions = 0;
+        for _ in 0..2 {
+            partitions = partitions_of(&self.handle, rkt, clock::monotonic() + timeout)?;
         }
+        self.topics.insert(name.to_owned(), Topic { rkt, partitions });
+        Ok(partitions)
+    }
+
+    /// A topic's handle, which is destroyed with `self`.
+    fn open(&mut self, name: &str) -> Result<*mut rd::rd_kafka_topic_t, KafkaError> {
         let c_name = CString::new(name).map_err(|_| KafkaError::MetadataFetch(RDKafkaErrorCode::InvalidTopic))?;
         // SAFETY: the client lives; the topic's handle is destroyed with `self`, before the client.
         let rkt = unsafe { rd::rd_kafka_topic_new(self.handle.rk, c_name.as_ptr(), std::ptr::null_mut()) };
         if rkt.is_null() {
             return Err(KafkaError::MetadataFetch(RDKafkaErrorCode::InvalidTopic));
         }
-        let mut topic = Topic { rkt, partitions: 0 };
-        for _ in 0..2 {
-            topic.partitions = self.partitions(&topic, timeout)?;
-        }
-        let partitions = topic.partitions;
-        self.topics.insert(name.to_owned(), topic);
-        Ok(partitions)
-    }
-
-    fn partitions(&self, topic: &Topic, timeout: Duration) -> Result<u32, KafkaError> {
-        let mut metadata = std::ptr::null();
-        // SAFETY: client and topic live; what is given is read here and destroyed once.
-        unsafe {
-            let code = rd::rd_kafka_metadata(self.handle.rk, 0, topic.rkt, &mut metadata, milliseconds(timeout));
-            let code = RDKafkaErrorCode::from(code);
-            if code != RDKafkaErrorCode::NoError {
-                return Err(KafkaError::MetadataFetch(code));
-            }
-            let found = match usize::try_from((*metadata).topic_cnt) {
-                Ok(1..) => Some(&*(*metadata).topics),
-                _ => None,
-            };
-            let answer = match found.map(|topic| (RDKafkaErrorCode::from(topic.err), topic.partition_cnt)) {
-                Some((RDKafkaErrorCode::NoError, count @ 1..)) => Ok(count as u32),
-                Some((RDKafkaErrorCode::NoError, _)) | None => {
-                    Err(KafkaError::MetadataFetch(RDKafkaErrorCode::UnknownTopicOrPartition))
-                }
-                Some((code, _)) => Err(KafkaError::MetadataFetch(code)),
-            };
-            rd::rd_kafka_metadata_destroy(metadata);
-            answer
-        }
+        self.topics.insert(name.to_owned(), Topic { rkt, partitions: 0 });
+        Ok(rkt)
     }
 
     /// Gets the transactional id's next epoch, which fences who had it before and aborts what is open under it.
@@ -228,6 +215,57 @@ impl Drop for Producer {
             // SAFETY: each was made once; the client goes after them.
             unsafe { rd::rd_kafka_topic_destroy(topic.rkt) };
         }
+    }
+}
+
+/// The number of a topic's partitions. Asked in slices: a question that went to a broker which then stood still is not asked again
+/// by librdkafka. A broker that has just come back may not know its topics yet.
+fn partitions_of(handle: &Handle, rkt: *mut rd::rd_kafka_topic_t, deadline: Instant) -> Result<u32, KafkaError> {
+    let known_until = deadline.min(clock::monotonic() + UNKNOWN_PATIENCE);
+    loop {
+        let error = match ask_partitions(handle, rkt, QUESTION) {
+            Ok(partitions) => return Ok(partitions),
+            Err(error) => error,
+        };
+        let until = match error.rdkafka_error_code() {
+            Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => known_until,
+            Some(
+                RDKafkaErrorCode::OperationTimedOut
+                | RDKafkaErrorCode::BrokerTransportFailure
+                | RDKafkaErrorCode::AllBrokersDown
+                | RDKafkaErrorCode::LeaderNotAvailable,
+            ) => deadline,
+            _ => return Err(error),
+        };
+        if clock::monotonic() >= until {
+            return Err(error);
+        }
+        handle.poll(SLICE);
+    }
+}
+
+fn ask_partitions(handle: &Handle, rkt: *mut rd::rd_kafka_topic_t, timeout: Duration) -> Result<u32, KafkaError> {
+    let mut metadata = std::ptr::null();
+    // SAFETY: client and topic live; what is given is read here and destroyed once.
+    unsafe {
+        let code = rd::rd_kafka_metadata(handle.rk, 0, rkt, &mut metadata, milliseconds(timeout));
+        let code = RDKafkaErrorCode::from(code);
+        if code != RDKafkaErrorCode::NoError {
+            return Err(KafkaError::MetadataFetch(code));
+        }
+        let found = match usize::try_from((*metadata).topic_cnt) {
+            Ok(1..) => Some(&*(*metadata).topics),
+            _ => None,
+        };
+        let answer = match found.map(|topic| (RDKafkaErrorCode::from(topic.err), topic.partition_cnt)) {
+            Some((RDKafkaErrorCode::NoError, count @ 1..)) => Ok(count as u32),
+            Some((RDKafkaErrorCode::NoError, _)) | None => {
+                Err(KafkaError::MetadataFetch(RDKafkaErrorCode::UnknownTopicOrPartition))
+            }
+            Some((code, _)) => Err(KafkaError::MetadataFetch(code)),
+        };
+        rd::rd_kafka_metadata_destroy(metadata);
+        answer
     }
 }
 
