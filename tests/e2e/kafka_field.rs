@@ -17,7 +17,7 @@ fn checkpoint(lines: &str) -> String {
 fn a_stall_between_decision_and_commit_loses_nothing() {
     let stall = if soak() { 60 } else { 4 };
     let case = OrdersCase::new(broker(), "stalled", SLOW);
-    case.fill(0..20_000);
+    case.fill(0..60_000);
     let mut running = case.start(&[], &[("WEIR_STOP_AT", "manifest-published:2")]);
     running.wait_until_stopped();
     assert!(running.wait_for(Duration::from_secs(stall)).is_none());
@@ -35,7 +35,7 @@ fn a_publish_that_was_held_back_past_its_validity_is_no_loss() {
         let short = checkpoint("timeout = \"5s\"");
         let timeout = ("topic = \"${OUT:-balances}\"", "topic = \"${OUT:-balances}\"\ntransaction_timeout = \"336s\"");
         let case = OrdersCase::new(broker(), &name, &[(SLOW[0].0, &short), SLOW[1], timeout]);
-        case.fill(0..20_000);
+        case.fill(0..60_000);
         let mut running = case.start(&[], &[("WEIR_STOP_AT", point)]);
         running.wait_until_stopped();
         assert!(running.wait_for(Duration::from_secs(8)).is_none());
@@ -100,8 +100,8 @@ fn many_checkpoints_use_a_handful_of_names() {
 fn an_older_checkpoint_is_restored_only_with_the_duplicates_that_it_means() {
     let keep = checkpoint("retain = 5");
     let case = OrdersCase::new(broker(), "older", &[(SLOW[0].0, &keep), SLOW[1]]);
-    case.fill(0..20_000);
-    assert!(case.start(&[], &[("WEIR_CRASH_AT", "committed:6")]).finish().was_killed());
+    case.fill(0..60_000);
+    assert!(case.start(&[], &[("WEIR_CRASH_AT", "committed:5")]).finish().was_killed());
     let listed = case.weir(&["checkpoint", "list", "job.toml", "--data", "data", "--json"]).expect_code(0);
     let document: Value = serde_json::from_str(&listed.stdout).unwrap();
     let oldest = document["checkpoints"][0]["id"].as_str().expect("some are kept").to_owned();
@@ -123,7 +123,7 @@ fn a_zombie_with_an_open_transaction_writes_nothing() {
     let storage = tempfile::tempdir().unwrap();
     let shared = checkpoint(&format!("storage = \"{}\"", storage.path().display()));
     let case = OrdersCase::new(broker(), "zombie", &[(SLOW[0].0, &shared), SLOW[1]]);
-    case.fill(0..30_000);
+    case.fill(0..60_000);
     let mut zombie = case.start(&[], &[("WEIR_STOP_AT", "sink-prepared:3")]);
     zombie.wait_until_stopped();
     // From another machine: another data folder, the same storage.
@@ -205,7 +205,7 @@ fn orders_go_over_tls_with_a_password_that_nobody_prints() {
             own.security("ca.pem")
         );
         let case = OrdersCase::new(&own, &name, &[SLOW[0], SLOW[1], ("brokers = \"${BROKERS}\"", &security)]);
-        case.fill(0..8_000);
+        case.fill(0..40_000);
         let secure = own.address_of(2);
         let (brokers, password) = (("BROKERS", secure.as_str()), ("KAFKA_PASSWORD", password));
         assert!(case.start(&[], &[brokers, password, ("WEIR_CRASH_AT", "manifest-published:2")]).finish().was_killed());

@@ -8,7 +8,7 @@ use weir_tests::process::Ended;
 /// A job that died when its third checkpoint was decided and not committed.
 fn dead(name: &str) -> OrdersCase<'static> {
     let case = OrdersCase::new(broker(), name, SLOW);
-    case.fill(0..30_000);
+    case.fill(0..60_000);
     let killed = case.start(&[], &[("WEIR_CRASH_AT", "manifest-published:3")]).finish();
     assert!(killed.was_killed(), "{killed:?}");
     case
