@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Rounds without a kill, after which the input is called too short.
-const EMPTY_ROUNDS: u32 = 3;
+const EMPTY_ROUNDS: u32 = 12;
 /// How long transactions may take to end after a round.
 const DANGLING_PATIENCE: Duration = Duration::from_secs(5);
 

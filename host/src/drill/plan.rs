@@ -64,7 +64,7 @@ impl Plan {
     pub fn draw(&mut self) -> Kill {
         if self.random.bool() {
             let (point, _) = POINTS[self.random.usize(..POINTS.len())];
-            return Kill::Point { point, passage: self.random.u64(1..=PASSAGES), limit: self.longest * 2 };
+            return Kill::Point { point, passage: self.random.u64(1..=PASSAGES), limit: self.longest / 4 * 3 };
         }
         let (least, most) = (EARLIEST.as_micros() as u64, self.longest.as_micros() as u64);
         Kill::Moment(Duration::from_micros(self.random.u64(least..=most)))
