@@ -1,9 +1,8 @@
 //! Drives one sink's commit coordinator: its effects become calls of the committer, on a thread of its own, so that no commit
 //! ever waits on the data path or holds up the control plane.
 
-use crate::connectors::{
-    AbortAnswer, CommitAnswer, Committable, Committer, CommitterContext, ConnectorError, Remedy, SinkConnector,
-};
+use super::committers::Committers;
+use crate::connectors::{AbortAnswer, CommitAnswer, Committable, CommitterContext, ConnectorError, Remedy, SinkConnector};
 use crate::crash;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -340,7 +339,7 @@ impl CommitThread {
         answers: AnswerSender,
     ) -> Self {
         let (commands, queue) = channel();
-        let worker = Worker { connector, context, committers: BTreeMap::new() };
+        let worker = Worker { committers: Committers::new(connector, context) };
         let thread = std::thread::Builder::new()
             .name(format!("commit-{name}"))
             .spawn(move || worker.run(&queue, &|answer| answers(index, answer)))
@@ -364,10 +363,7 @@ impl Drop for CommitThread {
 }
 
 struct Worker {
-    connector: Arc<dyn SinkConnector>,
-    context: CommitterContext,
-    /// By the digest of the plugin that must commit; none: built in.
-    committers: BTreeMap<Option<String>, Box<dyn Committer>>,
+    committers: Committers,
 }
 
 impl Worker {
@@ -375,74 +371,34 @@ impl Worker {
         while let Ok(command) = queue.recv() {
             match command {
                 Command::Commit { call, what } => {
-                    let outcomes = self.commit(&what, false);
+                    let outcomes = outcomes(self.committers.commit(&what));
                     crash::point("commit-sent");
                     answer(SinkAnswer::Commit { call, outcomes, status: false });
                 }
                 Command::Status { call, what } => {
-                    let outcomes = self.commit(&what, true);
+                    let outcomes = outcomes(self.committers.status(&what));
                     answer(SinkAnswer::Commit { call, outcomes, status: true });
                 }
                 Command::Abort { call, what } => answer(SinkAnswer::Abort { call, outcomes: self.abort(&what) }),
                 Command::Forget { what } => {
                     // A marker that stays is only litter: the next recovery lists and forgets it.
-                    let forgotten = self.current().and_then(|committer| committer.forget(&what));
+                    let forgotten = self.committers.current().and_then(|committer| committer.forget(&what));
                     if let Err(error) = forgotten {
                         tracing::warn!(%error, "commit markers could not be removed; the next start tries again");
                     }
                 }
                 Command::Close { finished } => {
-                    for (_, committer) in std::mem::take(&mut self.committers) {
-                        if let Err(error) = committer.close(finished) {
-                            tracing::warn!(%error, "the sink's committer did not end cleanly");
-                        }
-                    }
+                    self.committers.close(finished);
                 }
                 Command::ListDangling => {
-                    answer(SinkAnswer::Dangling(self.current().and_then(|committer| committer.list_dangling())));
+                    answer(SinkAnswer::Dangling(self.committers.current().and_then(|committer| committer.list_dangling())));
                 }
             }
         }
-    }
-
-    /// The committer of the build that runs now.
-    fn current(&mut self) -> Result<&mut Box<dyn Committer>, ConnectorError> {
-        let digest = self.context.plugin.clone();
-        self.committer(&digest)
-    }
-
-    fn committer(&mut self, plugin: &Option<String>) -> Result<&mut Box<dyn Committer>, ConnectorError> {
-        if !self.committers.contains_key(plugin) {
-            let context = CommitterContext { plugin: plugin.clone(), ..self.context.clone() };
-            let committer = self.connector.committer(&context)?;
-            let committer = committer.ok_or_else(|| ConnectorError::permanent("the sink has no committer any more"))?;
-            self.committers.insert(plugin.clone(), committer);
-        }
-        Ok(self.committers.get_mut(plugin).expect("inserted above"))
-    }
-
-    /// Commits (or asks about) a writer's transactions in order, each by the build that made it (T6).
-    fn commit(&mut self, what: &[Committable], ask: bool) -> Vec<CommitOutcome> {
-        let mut outcomes = Vec::with_capacity(what.len());
-        for run in what.chunk_by(|a, b| a.plugin == b.plugin) {
-            let answers = match self.committer(&run[0].plugin) {
-                Err(error) => vec![CommitAnswer::Unknown(error.message); run.len()],
-                Ok(committer) if ask => committer.status(run),
-                Ok(committer) => committer.commit(run),
-            };
-            let done = answers.iter().all(|a| matches!(a, CommitAnswer::Committed | CommitAnswer::AlreadyCommitted));
-            outcomes.extend(answers.into_iter().map(outcome_of));
-            if !done && !ask {
-                let rest = what.len() - outcomes.len();
-                outcomes.extend(vec![CommitOutcome::Retryable("an earlier one is not committed yet".into()); rest]);
-                break;
-            }
-        }
-        outcomes
     }
 
     fn abort(&mut self, what: &[TransactionId]) -> Vec<AbortOutcome> {
-        match self.current() {
+        match self.committers.current() {
             Err(error) => vec![AbortOutcome::Retryable(error.message); what.len()],
             Ok(committer) => committer
                 .abort(what)
@@ -455,6 +411,10 @@ impl Worker {
                 .collect(),
         }
     }
+}
+
+fn outcomes(answers: Vec<CommitAnswer>) -> Vec<CommitOutcome> {
+    answers.into_iter().map(outcome_of).collect()
 }
 
 fn outcome_of(answer: CommitAnswer) -> CommitOutcome {

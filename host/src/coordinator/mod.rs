@@ -5,6 +5,7 @@
 mod assemble;
 pub mod attempt;
 mod commits;
+mod committers;
 mod compat;
 mod deploy;
 mod discovery;

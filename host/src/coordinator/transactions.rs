@@ -1,9 +1,10 @@
 //! `weir txn`: transactions without an end, as checkpoints and the outside know them; and how they get one without the job.
 
+use super::committers::Committers;
 use super::prepare::SinkFactory;
 use super::targets::{committable_of, standing};
 use crate::clock;
-use crate::connectors::{CommitAnswer, Committable, Committer, CommitterContext, OutsideTransaction, SinkConnector};
+use crate::connectors::{CommitAnswer, Committable, CommitterContext, OutsideTransaction, SinkConnector};
 use crate::graph::job_file::sink_from_section;
 use crate::graph::{Problem, SinkConnectorSpec, SinkSpec};
 use crate::store::lock::{DataLock, running_holder};
@@ -159,14 +160,22 @@ impl Target {
         self.connector.as_ref().map_err(Clone::clone)
     }
 
-    fn committer(&self, context: &CommitterContext) -> Result<Box<dyn Committer>, String> {
-        let plugin = self.contained.first().and_then(|one| one.what.plugin.clone());
-        let committer = self.connector()?.committer(&CommitterContext { plugin, ..context.clone() });
-        committer.map_err(|error| error.message)?.ok_or_else(|| "it has no committer".to_owned())
+    /// Those of every build that has made something.
+    fn committers(&self, context: &CommitterContext) -> Result<Committers, String> {
+        let mut committers = Committers::new(Arc::clone(self.connector()?), context.clone());
+        for one in &self.contained {
+            committers.of(&one.what.plugin).map_err(|error| error.message)?;
+        }
+        Ok(committers)
     }
 
     fn committables(&self) -> Vec<Committable> {
         self.contained.iter().map(|one| one.what.clone()).collect()
+    }
+
+    /// What became of what it contains, in that order.
+    fn status(&self, context: &CommitterContext) -> Result<Vec<CommitAnswer>, String> {
+        Ok(self.committers(context)?.status(&self.committables()))
     }
 }
 
@@ -175,10 +184,10 @@ async fn commit(target: &Target, context: &CommitterContext) -> Result<(), Strin
     if target.contained.is_empty() {
         return Ok(());
     }
-    let mut committer = target.committer(context)?;
+    let mut committers = target.committers(context)?;
     let deadline = clock::monotonic() + PATIENCE;
     loop {
-        let answers = committer.commit(&target.committables());
+        let answers = committers.commit(&target.committables());
         let why = answers.iter().find_map(|answer| match answer {
             CommitAnswer::Committed | CommitAnswer::AlreadyCommitted => None,
             CommitAnswer::Retryable(why) | CommitAnswer::Unknown(why) | CommitAnswer::Lost(why) => Some(why),
@@ -223,11 +232,8 @@ fn refuse_losses(targets: &[Target], stored: &Stored, names: &[String], lose_out
 
 /// What of the newest checkpoint waits for its commit, as it is called outside.
 fn held_names(target: &Target, context: &CommitterContext) -> Result<Vec<String>, String> {
-    if target.contained.is_empty() {
-        return Ok(Vec::new());
-    }
     let connector = target.connector()?;
-    let answers = target.committer(context)?.status(&target.committables());
+    let answers = target.status(context)?;
     let waits = |answer: &CommitAnswer| matches!(answer, CommitAnswer::Retryable(_) | CommitAnswer::Unknown(_));
     let held = target.contained.iter().zip(answers).filter(|(_, answer)| waits(answer));
     Ok(held.map(|(one, _)| connector.name_outside(&one.what)).collect())
@@ -266,10 +272,7 @@ fn fill(
     sink.idle = outside.as_ref().map(|all| all.iter().filter(|one| !one.is_open).count());
     let mut outside = outside.unwrap_or_default();
     outside.retain(|one| one.is_open);
-    let answers = match target.contained.is_empty() {
-        true => Vec::new(),
-        false => target.committer(context)?.status(&target.committables()),
-    };
+    let answers = target.status(context)?;
     for (one, answer) in target.contained.iter().zip(answers) {
         let name = connector.name_outside(&one.what);
         let (standing, state, end) = match answer {
