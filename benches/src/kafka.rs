@@ -2,15 +2,14 @@
 //!
 //! The broker is another process, so that the CPU time of this one is the client's.
 
-use crate::{Cost, Flavor, cpu_now, guest, runtime};
+use crate::{Cost, Flavor, cpu_now, guest, job_in, run_to_end, runtime};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_host::connectors::sequence::{key_number, write_value};
-use weir_host::graph::job_file;
-use weir_host::job::{JobOutcome, RunOptions, Runtime, StartMode, StopRequest, stop_pair};
+use weir_host::job::{JobOutcome, Runtime, StopRequest, stop_pair};
 use weir_tests::kafka::Broker;
 
 /// Bytes of a value.
@@ -183,15 +182,7 @@ impl Bench {
         };
         let scratch = tempfile::tempdir().expect("a scratch folder can be made");
         let folder = scratch.path().canonicalize().expect("it exists");
-        let graph = job_file::parse(&text, &folder.join("job.toml"), &folder, &|_| None).expect("the bench's job file is right");
-        let options =
-            RunOptions { data: folder.join("data"), mode: StartMode::Resume, allow_duplicates: false, take_over: false };
-        let (_stop, signal) = stop_pair();
-        let (wall, cpu) = (Instant::now(), cpu_now());
-        let outcome = runtime(flavor).run(graph, options, signal, Arc::new(|_| {}));
-        let cost = Cost { records: self.records, wall: wall.elapsed(), cpu: cpu_now() - cpu };
-        assert!(matches!(outcome, JobOutcome::Finished { .. }), "{outcome:?}");
-        cost
+        run_to_end(flavor, &text, &folder, self.records)
     }
 
     /// From the moment at which a record is written until a `read_committed` reader of the copy has it, in ascending order.
@@ -203,9 +194,7 @@ impl Bench {
         let text = self.job_text(Job::Copy { exactly_once: true }, &output, "never", interval.as_millis() as u64);
         let scratch = tempfile::tempdir().expect("a scratch folder can be made");
         let folder = scratch.path().canonicalize().expect("it exists");
-        let graph = job_file::parse(&text, &folder.join("job.toml"), &folder, &|_| None).expect("the bench's job file is right");
-        let options =
-            RunOptions { data: folder.join("data"), mode: StartMode::Resume, allow_duplicates: false, take_over: false };
+        let (graph, options) = job_in(&folder, &text);
         let (stop, signal) = stop_pair();
         let host = runtime(Flavor::Wasm);
         let job = std::thread::spawn(move || host.run(graph, options, signal, Arc::new(|_| {})));

@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_host::connectors::sequence::write_value;
 use weir_host::coordinator::HostRuntime;
-use weir_host::graph::job_file;
+use weir_host::graph::{JobGraph, job_file};
 use weir_host::job::{JobEvent, JobOutcome, RunOptions, Runtime, StartMode, StopHandle, StopRequest, stop_pair};
 
 /// Who runs the operator.
@@ -153,17 +153,28 @@ path = "out"
         file.display(),
         guest("map_upper.wasm").display()
     );
-    let graph = job_file::parse(&text, &folder.join("job.toml"), &folder, &|_| None).expect("the bench's job file is right");
-    let options = RunOptions { data: folder.join("data"), mode: StartMode::Resume, allow_duplicates: false, take_over: false };
-    let (_stop, signal) = stop_pair();
-    let (wall, cpu) = (Instant::now(), cpu_now());
-    let outcome = runtime(flavor).run(graph, options, signal, Arc::new(|_| {}));
-    let cost = Cost { records: lines, wall: wall.elapsed(), cpu: cpu_now() - cpu };
-    assert!(matches!(outcome, JobOutcome::Finished { .. }), "{outcome:?}");
+    let cost = run_to_end(flavor, &text, &folder, lines);
     let committed = std::fs::read_dir(folder.join("out")).expect("there is output").map(|part| part.expect("readable"));
     let bytes: u64 =
         committed.map(|part| part.metadata().expect("readable")).filter(|part| part.is_file()).map(|part| part.len()).sum();
     assert_eq!(bytes, lines * 101, "every line is committed once");
+    cost
+}
+
+/// The graph of a job file's text in a folder, and how to run it there from nothing.
+fn job_in(folder: &Path, text: &str) -> (JobGraph, RunOptions) {
+    let graph = job_file::parse(text, &folder.join("job.toml"), folder, &|_| None).expect("the bench's job file is right");
+    (graph, RunOptions { data: folder.join("data"), mode: StartMode::Resume, allow_duplicates: false, take_over: false })
+}
+
+/// Runs a job over its input of so many records.
+fn run_to_end(flavor: Flavor, text: &str, folder: &Path, records: u64) -> Cost {
+    let (graph, options) = job_in(folder, text);
+    let (_stop, signal) = stop_pair();
+    let (wall, cpu) = (Instant::now(), cpu_now());
+    let outcome = runtime(flavor).run(graph, options, signal, Arc::new(|_| {}));
+    let cost = Cost { records, wall: wall.elapsed(), cpu: cpu_now() - cpu };
+    assert!(matches!(outcome, JobOutcome::Finished { .. }), "{outcome:?}");
     cost
 }
 
@@ -271,10 +282,8 @@ impl LiveJob {
         let scratch = tempfile::tempdir().expect("a scratch folder can be made");
         let folder = scratch.path().canonicalize().expect("it exists");
         let text = job_file(workload, parallelism);
-        let graph = job_file::parse(&text, &folder.join("job.toml"), &folder, &|_| None).expect("the bench's job file is right");
+        let (graph, options) = job_in(&folder, &text);
         let runtime = runtime(flavor);
-        let options =
-            RunOptions { data: folder.join("data"), mode: StartMode::Resume, allow_duplicates: false, take_over: false };
         let (stop, signal) = stop_pair();
         let (sender, figures) = channel();
         let listener = move |event| {
