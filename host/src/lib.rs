@@ -1,5 +1,6 @@
 //! The Weir host: runtime, state, storage, connectors and the command line.
 
+mod blocking;
 pub mod channel;
 pub mod cli;
 pub mod clock;

@@ -5,6 +5,7 @@ use super::exit::Exit;
 use super::main::{data_folder, load, refuse};
 use super::output::Output;
 use super::progress::size;
+use crate::blocking;
 use crate::clock;
 use crate::graph::Problem;
 use crate::store::fsck::FsckReport;
@@ -84,10 +85,7 @@ fn open(args: &JobArgs) -> Result<Stored, Problem> {
 
 /// Waits for a question to the storage.
 fn wait<T, E: std::fmt::Display>(question: impl Future<Output = Result<T, E>>) -> Result<T, Problem> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|error| Problem::new("this machine", error.to_string(), "raise the limit on threads or open files"))?;
-    runtime.block_on(question).map_err(|error| Problem::new("checkpoint storage", error.to_string(), ""))
+    blocking::wait(question)?.map_err(|error| Problem::new("checkpoint storage", error.to_string(), ""))
 }
 
 fn collect(args: &JobArgs) -> Result<Removed, Problem> {

@@ -5,6 +5,7 @@ use super::plugins::{Role, WasmProvider};
 use super::provider::OperatorProvider;
 use super::run::run_job;
 use super::transactions::transactions;
+use crate::blocking;
 use crate::connectors::factory::{sink_connector, sink_outlook, source_connector};
 use crate::connectors::plugin_sink::PluginSource;
 use crate::connectors::{ConnectorError, Outlook, SinkConnector};
@@ -197,10 +198,7 @@ impl Runtime for HostRuntime {
     }
 
     fn transactions(&self, place: &TransactionPlace, wish: &TransactionWish) -> Result<TransactionReport, Vec<Problem>> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime
-            .map_err(|error| vec![Problem::new("this machine", error.to_string(), "raise the limit on threads or open files")])?;
-        runtime.block_on(transactions(place, wish, &self.sink_factory())).map_err(|problem| vec![problem])
+        blocking::wait(transactions(place, wish, &self.sink_factory())).flatten().map_err(|problem| vec![problem])
     }
 
     fn run(&self, graph: JobGraph, options: RunOptions, stop: StopSignal, events: EventListener) -> JobOutcome {

@@ -3,8 +3,8 @@
 use super::super::ConnectorError;
 use super::client::{self, ASK_TIMEOUT};
 use super::splits::Quiet;
-use crate::clock;
 use crate::graph::KafkaCluster;
+use crate::{blocking, clock};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
@@ -27,9 +27,7 @@ fn admin(cluster: &KafkaCluster, topic: &str) -> Result<AdminClient<Quiet>, Conn
 
 /// Waits for librdkafka's answer.
 fn wait<T>(answer: impl Future<Output = T>) -> Result<T, ConnectorError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| ConnectorError::permanent(format!("this machine: {error}")))?;
-    Ok(runtime.block_on(answer))
+    blocking::wait(answer).map_err(|problem| ConnectorError::permanent(problem.to_string()))
 }
 
 /// Makes a topic with as many partitions as another one.
