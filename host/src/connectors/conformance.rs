@@ -2,7 +2,7 @@
 //!
 //! Each case runs on a fresh target. A crash is the loss of every writer and committer: they are dropped without `close`.
 
-use super::{AbortAnswer, CommitAnswer, Committable, Committer, CommitterContext, SinkConnector, SinkTask, SinkWriter};
+use super::{AbortAnswer, CommitAnswer, Committable, Committer, CommitterContext, Prepared, SinkConnector, SinkTask, SinkWriter};
 use std::any::Any;
 use std::fmt::Debug;
 use weir_plugin::batch::RecordBatch;
@@ -124,16 +124,14 @@ impl<'a> Run<'a> {
         let step = step.ok_or("records were written, but prepare gives no durable step")?;
         let prepared =
             step().map_err(|error| error.message)?.ok_or("records were written, but the durable step gives no committable")?;
+        Ok(self.committable(id, checkpoint, prepared))
+    }
+
+    /// As a checkpoint gives it back.
+    fn committable(&self, id: TransactionId, checkpoint: CheckpointId, prepared: Prepared) -> Committable {
         let plugin = self.rig.connector.plugin_digest().map(str::to_owned);
-        Ok(Committable {
-            id,
-            checkpoint,
-            version: prepared.version,
-            bytes: prepared.bytes,
-            plugin,
-            sources: Vec::new(),
-            valid_until: None,
-        })
+        let Prepared { version, bytes, valid_until: _ } = prepared;
+        Committable { id, checkpoint, version, bytes, plugin, sources: Vec::new(), valid_until: None }
     }
 
     /// One writer, one prepared transaction, and then a crash of the writer.
@@ -208,8 +206,8 @@ fn invisible_before_commit(rig: &Rig) -> Outcome {
     run.sees(&[])?;
     step.ok_or("no durable step")?().map_err(|error| error.message)?;
     run.sees(&[])?;
-    if rig.connector.has_output().map_err(|error| error.message)? {
-        return Err("has_output, though nothing is committed".to_owned());
+    if rig.connector.output().map_err(|error| error.message)?.is_some() {
+        return Err("output, though nothing is committed".to_owned());
     }
     Ok(())
 }
@@ -220,7 +218,7 @@ fn commit_shows_all(rig: &Rig) -> Outcome {
     answers("commit", &run.committer()?.commit(&[what]), &["committed"])?;
     run.sees(&["a", "b", "", "a", "long long long"])?;
     if rig.tells_output {
-        same("has_output", &rig.connector.has_output().map_err(|error| error.message)?, &true)?;
+        same("output", &rig.connector.output().map_err(|error| error.message)?.is_some(), &true)?;
     }
     Ok(())
 }
@@ -448,17 +446,7 @@ fn write_while_committing(rig: &Rig) -> Outcome {
     writer.write(&batch(&["c"])).map_err(|error| error.message)?;
     let step = writer.prepare(CheckpointId::new(run.generation, 2), true).map_err(|error| error.message)?;
     let prepared = step.ok_or("no durable step")?().map_err(|error| error.message)?.ok_or("no committable")?;
-    let plugin = rig.connector.plugin_digest().map(str::to_owned);
-    let checkpoint = CheckpointId::new(run.generation, 2);
-    let two = Committable {
-        id: open,
-        checkpoint,
-        version: prepared.version,
-        bytes: prepared.bytes,
-        plugin,
-        sources: Vec::new(),
-        valid_until: None,
-    };
+    let two = run.committable(open, CheckpointId::new(run.generation, 2), prepared);
     answers("commit", &committer.commit(&[two]), &["committed"])?;
     run.sees(&["a", "b", "c"])
 }

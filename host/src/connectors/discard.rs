@@ -5,7 +5,7 @@ use super::{
 };
 use std::path::PathBuf;
 use weir_plugin::batch::RecordBatch;
-use weir_protocol::TransactionId;
+use weir_protocol::{Generation, TransactionId};
 
 /// Nothing to configure.
 pub(super) struct DiscardConnector;
@@ -19,8 +19,8 @@ impl SinkConnector for DiscardConnector {
         None
     }
 
-    fn has_output(&self) -> Result<bool, ConnectorError> {
-        Ok(false)
+    fn output(&self) -> Result<Option<Generation>, ConnectorError> {
+        Ok(None)
     }
 
     fn prepare_target(&self) -> Result<(), ConnectorError> {

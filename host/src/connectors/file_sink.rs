@@ -107,15 +107,12 @@ impl SinkConnector for FileSinkConnector {
         Some(self.staging.target().to_owned())
     }
 
-    fn has_output(&self) -> Result<bool, ConnectorError> {
-        Ok(names(self.staging.target())?.iter().any(|name| name.starts_with(PART)))
-    }
-
-    fn newest_generation(&self) -> Result<Generation, ConnectorError> {
+    fn output(&self) -> Result<Option<Generation>, ConnectorError> {
         // part-<subtask>-<generation>-<sequence>
-        let checkpoint = |name: &str| name.strip_prefix(PART)?.split_once('-')?.1.parse::<CheckpointId>().ok();
+        let checkpoint = |rest: &str| rest.split_once('-')?.1.parse::<CheckpointId>().ok();
         let names = names(self.staging.target())?;
-        Ok(names.iter().filter_map(|name| checkpoint(name)).map(|id| id.generation()).max().unwrap_or_default())
+        let parts = names.iter().filter_map(|name| name.strip_prefix(PART));
+        Ok(parts.map(|rest| checkpoint(rest).map(|id| id.generation()).unwrap_or_default()).max())
     }
 
     fn prepare_target(&self) -> Result<(), ConnectorError> {

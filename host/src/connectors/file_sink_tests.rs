@@ -144,7 +144,7 @@ fn preparing_the_target_leaves_nothing_behind() {
 #[test]
 fn output_is_found_by_its_name() {
     let folder = tempfile::tempdir().expect("temporary folder");
-    let has = |path: &Path| connector(path).has_output().expect("listed");
+    let has = |path: &Path| connector(path).output().expect("listed").is_some();
     assert!(!has(&folder.path().join("missing")));
     fs::write(folder.path().join("notes.txt"), "").expect("write");
     assert!(!has(folder.path()));
@@ -155,7 +155,7 @@ fn output_is_found_by_its_name() {
 #[test]
 fn the_newest_generation_is_read_from_names() {
     let folder = tempfile::tempdir().expect("temporary folder");
-    let newest = |path: &Path| connector(path).newest_generation().expect("listed");
+    let newest = |path: &Path| connector(path).output().expect("listed").unwrap_or_default();
     assert_eq!(newest(&folder.path().join("missing")), Generation(0));
     for (name, generation) in
         [("part-0", 0), ("part-9-x-9", 0), ("part-0-3-99", 3), ("part-12-2-7", 3), ("part-1-10-1", 10), ("port-1-11-1", 10)]
@@ -393,7 +393,7 @@ fn a_full_disk_is_said_and_nothing_is_visible() {
     let failed = (0..20).find_map(|_| writer.write(&batch).err()).expect("two megabytes don't fit");
     assert!(failed.message.contains("disk is full") && failed.message.contains("out/.weir-staging"), "{failed}");
     assert_eq!(failed.remedy, Remedy::Restart);
-    assert!(!connector(&path).has_output().expect("listed"));
+    assert_eq!(connector(&path).output().expect("listed"), None);
     drop(writer);
     // Recovery: first what the checkpoint holds, then room is made by aborting the rest.
     let mut committer = committer(&path, 2);

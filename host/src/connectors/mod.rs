@@ -348,18 +348,13 @@ pub trait SinkConnector: Send + Sync {
     /// Folder or external name that no other sink may share and that the job's claim names; none if nothing leaves.
     fn target(&self) -> Option<PathBuf>;
 
-    /// Whether committed output of an earlier run lies in the target (asked at a first start only).
-    fn has_output(&self) -> Result<bool, ConnectorError>;
+    /// The highest generation in the final names of committed output that lies in the target; 0 if they hold none; none: there is
+    /// no output. A start beside output of a job that nobody knows any more takes a higher one, so that no name comes twice.
+    fn output(&self) -> Result<Option<Generation>, ConnectorError>;
 
-    /// Whether what [`has_output`](Self::has_output) finds are names in a system that others use, too, and not a folder.
+    /// Whether what [`output`](Self::output) finds are names in a system that others use, too, and not a folder.
     fn is_shared(&self) -> bool {
         false
-    }
-
-    /// The highest generation in the final names of that output, whose job nobody knows any more: a first start beside it takes
-    /// a higher one, so that no name comes twice. 0 if final names hold none.
-    fn newest_generation(&self) -> Result<Generation, ConnectorError> {
-        Ok(Generation(0))
     }
 
     /// Checks and creates what writers need, before anything runs; changes nothing that is there.

@@ -66,8 +66,8 @@ impl SinkConnector for PluginSinkConnector {
     }
 
     /// Only the plugin could tell, and the contract has no such question.
-    fn has_output(&self) -> Result<bool, ConnectorError> {
-        Ok(false)
+    fn output(&self) -> Result<Option<Generation>, ConnectorError> {
+        Ok(None)
     }
 
     fn prepare_target(&self) -> Result<(), ConnectorError> {

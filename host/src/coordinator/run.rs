@@ -143,10 +143,7 @@ impl JobRun {
             let place = format!("sink {}", spec.name);
             let refusal = |error: ConnectorError| Box::new(JobOutcome::Refused { problems: vec![error.at(&place)] });
             sink.prepare_target().map_err(refusal)?;
-            let has_output = sink.has_output().map_err(refusal)?;
-            if !has_output {
-                continue;
-            }
+            let Some(newest) = sink.output().map_err(refusal)? else { continue };
             let target = sink.target().map_or(String::new(), |target| target.display().to_string());
             if first_start && sink.is_shared() && !self.options.take_over {
                 return Err(Box::new(refused(
@@ -167,7 +164,6 @@ impl JobRun {
                     "move that output away, or say --allow-duplicates to write beside it",
                 )));
             }
-            let newest = sink.newest_generation().map_err(refusal)?;
             if newest < next_generation {
                 continue;
             }

@@ -27,6 +27,16 @@ pub fn show_duration(duration: Duration) -> String {
     show(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX), DURATION_UNITS)
 }
 
+/// Writes a duration in minutes and seconds, rounded down: nobody compares milliseconds of minutes.
+pub fn show_minutes(time: Duration) -> String {
+    match (time.as_secs() / 60, time.as_secs() % 60) {
+        (0, 0) => show_duration(time),
+        (0, seconds) => format!("{seconds}s"),
+        (minutes, 0) => show_duration(Duration::from_secs(minutes * 60)),
+        (minutes, seconds) => format!("{minutes}m {seconds}s"),
+    }
+}
+
 /// Writes a size in the largest unit that loses nothing.
 pub fn show_size(bytes: u64) -> String {
     show(bytes, SIZE_UNITS)

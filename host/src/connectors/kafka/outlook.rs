@@ -1,12 +1,13 @@
 //! What `weir check` is told of a cluster: topics, rights, timeouts, and what voids the promise.
 
-use super::super::{ConnectorError, Outlook};
+use super::super::{ConnectorError, Outlook, SinkConnector};
 use super::client::{self, ASK_TIMEOUT};
 use super::committable::SlotId;
 use super::sink::KafkaSinkConnector;
 use super::source::KafkaSourceConnector;
 use crate::clock;
-use crate::graph::{Problem, units};
+use crate::graph::Problem;
+use crate::graph::units::show_minutes;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_kafka::{End, EndOutcome, KafkaError, TopicFacts, TransactionHandle, TransactionState};
@@ -15,16 +16,6 @@ use weir_kafka::{End, EndOutcome, KafkaError, TopicFacts, TransactionHandle, Tra
 const COUNTED_PARTITIONS: usize = 64;
 /// Names that expire sooner than this are told of: a weekend.
 const SHORT_EXPIRATION: Duration = Duration::from_secs(3 * 24 * 3600);
-
-/// In minutes and seconds: nobody compares milliseconds of minutes.
-pub(super) fn shown(time: Duration) -> String {
-    match (time.as_secs() / 60, time.as_secs() % 60) {
-        (0, 0) => units::show_duration(time),
-        (0, seconds) => format!("{seconds}s"),
-        (minutes, 0) => units::show_duration(Duration::from_secs(minutes * 60)),
-        (minutes, seconds) => format!("{minutes}m {seconds}s"),
-    }
-}
 
 fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
@@ -42,16 +33,13 @@ pub(super) fn of_sink(sink: &KafkaSinkConnector, is_first_start: bool) -> Outloo
 fn look_at_sink(sink: &KafkaSinkConnector, is_first_start: bool, out: &mut Outlook) -> Result<(), ConnectorError> {
     let settings = sink.settings();
     let (spec, place) = (&settings.spec, &settings.place);
-    sink.check_topic()?;
-    let found = settings.admin()?.topics(&[&spec.topic], clock::monotonic() + ASK_TIMEOUT);
-    for facts in found.map_err(|error| settings.failed(&error))?.iter().flatten() {
-        topic(facts, out);
-        if facts.rights.is_some_and(|rights| !rights.write) {
-            let what = format!("this user may not write topic {}", spec.topic);
-            out.problems.push(Problem::new(place.as_str(), what, "grant it WRITE on the topic"));
-        }
+    let facts = sink.topic()?;
+    topic(&facts, out);
+    if facts.rights.is_some_and(|rights| !rights.write) {
+        let what = format!("this user may not write topic {}", spec.topic);
+        out.problems.push(Problem::new(place.as_str(), what, "grant it WRITE on the topic"));
     }
-    if !sink.has_transactions() {
+    if !sink.is_transactional() {
         out.warnings.push("at-least-once: after a failure some records come twice".to_owned());
         return Ok(());
     }
@@ -131,25 +119,25 @@ fn timeouts(sink: &KafkaSinkConnector, out: &mut Outlook) -> Result<(), Connecto
         None => "derived: the brokers' limit (transaction.max.timeout.ms) up to 15m, if the job needs no more",
     };
     let margin = crate::graph::TransactionNeeds::MARGIN;
-    out.facts.push(format!("a transaction may be open for {} ({from})", shown(timeout)));
+    out.facts.push(format!("a transaction may be open for {} ({from})", show_minutes(timeout)));
     out.facts.push(format!(
         "it has to outlive interval {} + checkpoint timeout {} + restart {} + margin {} = {}",
-        shown(needs.interval),
-        shown(needs.checkpoint_timeout),
-        shown(needs.restart()),
-        shown(margin),
-        shown(needs.lifetime())
+        show_minutes(needs.interval),
+        show_minutes(needs.checkpoint_timeout),
+        show_minutes(needs.restart()),
+        show_minutes(margin),
+        show_minutes(needs.lifetime())
     ));
     out.facts.push(format!(
         "the usual formula, interval × (concurrent checkpoints + 1) + tolerable restart, gives {}: it leaves out a checkpoint that \
          takes its whole timeout",
-        shown(needs.interval * 2 + needs.restart())
+        show_minutes(needs.interval * 2 + needs.restart())
     ));
     let left = timeout.saturating_sub(needs.interval + needs.checkpoint_timeout + margin);
     out.facts.push(format!(
         "worst case: a job that dies between a checkpoint and its commit must run again within {}; later the brokers have aborted \
          what was decided (exit 3, with the source ranges). For longer: raise transaction.max.timeout.ms and transaction_timeout",
-        shown(left)
+        show_minutes(left)
     ));
     Ok(())
 }
@@ -183,7 +171,7 @@ fn broker_settings(sink: &KafkaSinkConnector, out: &mut Outlook) -> Result<(), C
         out.warnings.push(format!(
             "the brokers forget an idle name after {} (transactional.id.expiration.ms): a job that is down for longer can't tell \
              what became of its last transactions",
-            shown(expiration)
+            show_minutes(expiration)
         ));
     }
     Ok(())

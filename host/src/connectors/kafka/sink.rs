@@ -7,17 +7,18 @@ use super::super::{
 use super::client::{self, ASK_TIMEOUT};
 use super::committable::{PreparedTransaction, SlotId};
 use super::committer::KafkaCommitter;
-use super::outlook::{self, shown};
+use super::outlook;
 use super::producer;
 use super::slots::Slots;
 use super::standby::Standby;
 use super::writer::{PlainWriter, TransactionalWriter};
 use crate::clock;
 use crate::graph::KafkaSinkSpec;
+use crate::graph::units::show_minutes;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use weir_kafka::{Described, Description, TransactionAdmin, TransactionState};
+use weir_kafka::{Described, Description, TopicFacts, TransactionAdmin, TransactionState};
 use weir_protocol::Generation;
 
 /// A stock broker's limit.
@@ -114,22 +115,15 @@ impl KafkaSinkConnector {
         &self.settings
     }
 
-    /// Whether it writes transactions.
-    pub(super) fn has_transactions(&self) -> bool {
-        self.guarantee == Guarantee::ExactlyOnce
-    }
-
-    /// Fails if the topic is not there.
-    pub(super) fn check_topic(&self) -> Result<(), ConnectorError> {
+    /// Its topic, which has to be there.
+    pub(super) fn topic(&self) -> Result<TopicFacts, ConnectorError> {
         let topic = &self.settings.spec.topic;
         let found = self.settings.admin()?.topics(&[topic], clock::monotonic() + ASK_TIMEOUT);
-        if found.map_err(|error| self.settings.failed(&error))?.iter().all(Option::is_none) {
-            return Err(ConnectorError::permanent(format!(
-                "{}: there is no topic {topic}: create it first; weir creates none",
-                self.settings.place
-            )));
-        }
-        Ok(())
+        let mut found = found.map_err(|error| self.settings.failed(&error))?.into_iter().flatten();
+        found.next().ok_or_else(|| {
+            let why = format!("{}: there is no topic {topic}: create it first; weir creates none", self.settings.place);
+            ConnectorError::permanent(why)
+        })
     }
 
     /// How long transactions may live: what is set, else the brokers' limit up to that of a stock broker.
@@ -140,14 +134,14 @@ impl KafkaSinkConnector {
         let spec = &self.settings.spec;
         let refused = |why: String| Err(ConnectorError::permanent(format!("{}: {why}", self.settings.place)));
         let (needed, limit) = (spec.needs.lifetime(), self.broker_limit()?);
-        let limits = || limit.map_or("unknown".to_owned(), shown);
+        let limits = || limit.map_or("unknown".to_owned(), show_minutes);
         let timeout = spec.transaction_timeout.unwrap_or_else(|| limit.unwrap_or(STOCK_LIMIT).min(STOCK_LIMIT).max(needed));
         if limit.is_some_and(|limit| timeout > limit) {
             return refused(format!(
                 "a transaction must be able to live {} (transaction_timeout, or what interval, checkpoint timeout and restart \
                  delay need), and the brokers allow {} (transaction.max.timeout.ms): raise their limit, or shorten [checkpoint].timeout \
                  or [restart].max_delay",
-                shown(timeout),
+                show_minutes(timeout),
                 limits()
             ));
         }
@@ -155,8 +149,8 @@ impl KafkaSinkConnector {
             return refused(format!(
                 "transaction_timeout = \"{}\" is too short: checkpoint interval, checkpoint timeout, a restart and a margin need {}; \
                  leave it out, or shorten [checkpoint].timeout or [restart].max_delay",
-                shown(timeout),
-                shown(needed)
+                show_minutes(timeout),
+                show_minutes(needed)
             ));
         }
         Ok(*self.timeout.get_or_init(|| timeout))
@@ -185,27 +179,26 @@ impl SinkConnector for KafkaSinkConnector {
     }
 
     fn is_transactional(&self) -> bool {
-        self.has_transactions()
+        self.guarantee == Guarantee::ExactlyOnce
     }
 
     fn target(&self) -> Option<PathBuf> {
         Some(PathBuf::from(format!("kafka:{}", self.settings.spec.prefix)))
     }
 
-    fn has_output(&self) -> Result<bool, ConnectorError> {
-        Ok(self.is_transactional() && !self.settings.listed()?.is_empty())
+    fn output(&self) -> Result<Option<Generation>, ConnectorError> {
+        if !self.is_transactional() {
+            return Ok(None);
+        }
+        Ok(self.settings.listed()?.into_iter().map(|(slot, _)| slot.generation).max())
     }
 
     fn is_shared(&self) -> bool {
         true
     }
 
-    fn newest_generation(&self) -> Result<Generation, ConnectorError> {
-        Ok(self.settings.listed()?.into_iter().map(|(slot, _)| slot.generation).max().unwrap_or_default())
-    }
-
     fn prepare_target(&self) -> Result<(), ConnectorError> {
-        self.check_topic()?;
+        self.topic()?;
         if self.is_transactional() {
             self.timeout()?;
         }
