@@ -34,7 +34,7 @@ fn keyed(name: &'static str, backend: &'static str, keys: u64, interval_s: u32, 
     let mut flink: Vec<_> = flink_backend.map(|backend| ("Flink 2.2", flink_of(backend, None))).into_iter().collect();
     if let Some(backend) = flink_backend.filter(|_| keys > MANY) {
         // As much memory as Weir has.
-        flink.push(("Flink 2.2, 256 MiB", flink_of(backend, Some(256))));
+        flink.push(("Flink 2.2, 1 GiB", flink_of(backend, Some(1024))));
     }
     let timely: Option<fn(Window) -> Cost> = match keys {
         100 => Some(|window| timely::keyed_count(100, window)),

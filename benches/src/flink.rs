@@ -92,7 +92,7 @@ fn arguments(workload: &Workload) -> Vec<String> {
             ];
             if let Some(mib) = managed_mib {
                 all.push(format!("taskmanager.memory.managed.size={mib}m"));
-                // Without it the filters do not fit, and it does 3,600 records a second.
+                // Without it filters and indexes push each other out where they do not fit.
                 all.push("state.backend.rocksdb.memory.partitioned-index-filters=true".into());
             }
             all

@@ -11,6 +11,7 @@ pub mod disk;
 pub mod drill;
 pub mod graph;
 pub mod job;
+mod memory;
 pub mod state;
 pub mod store;
 pub mod task;

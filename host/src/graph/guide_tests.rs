@@ -45,7 +45,9 @@ fn it_gives_every_default_as_it_is() {
         let key = setting.key.rsplit('.').next().expect("a key has a part");
         let lines = section(&guide, &heading);
         let merged = heading == "### [[sink]]" && key == "parallelism";
-        let row = format!("| `{key}` | `{}` |", setting.value);
+        // This machine's memory decides it; the guide says what enough of it gives.
+        let value = if key == "cache" { "\"1GiB\"" } else { &setting.value };
+        let row = format!("| `{key}` | `{value}` |");
         assert!(merged || lines.iter().any(|line| line.starts_with(&row)), "no row '{row}…' below '{heading}'");
         checked += 1;
     }

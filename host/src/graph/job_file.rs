@@ -9,6 +9,7 @@ use super::names::{Names, check_name};
 use super::nodes::{self, NodeDefaults};
 use super::paths;
 use super::problem::Problem;
+use crate::memory;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -271,11 +272,20 @@ fn read_storage(section: &mut Section<'_, '_>) -> Option<PathBuf> {
     }
 }
 
+/// `cache` of a job that does not say: what holds 20 million small keys, but never most of the memory. Only what state there is
+/// takes it.
+pub(super) fn cache_within(usable_bytes: Option<u64>) -> u64 {
+    let whole_mib = |bytes: u64| bytes >> 20 << 20;
+    usable_bytes.map_or(256 << 20, |usable| whole_mib(usable / 4).clamp(16 << 20, 1 << 30))
+}
+
 fn read_state(mut section: Section<'_, '_>) -> StateConfig {
     let backends = [("rocksdb", BackendKind::RocksDb), ("memory", BackendKind::Memory)];
     let why = "state may outgrow memory; hot keys stay in the cache";
     let backend = section.choice("backend", &backends, &[], Some(("rocksdb", why))).unwrap_or(BackendKind::RocksDb);
-    let cache_bytes = section.size("cache", 256 << 20, "write-back cache of hot keys, for the whole job");
+    let cache = cache_within(memory::usable_bytes());
+    let cache_bytes =
+        section.size("cache", cache, "state in memory, for the whole job: 1GiB, or a quarter of the memory there is");
     if cache_bytes < 1 << 20 {
         section.problem(section.span_of("cache"), "'cache' is below 1MiB", "give the hot keys some room");
     }

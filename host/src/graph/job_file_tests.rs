@@ -1,8 +1,9 @@
 //! Job files as data: text in, a graph or the exact problems out.
 
-use super::job_file::{self, sink_from_section};
+use super::job_file::{self, cache_within, sink_from_section};
 use super::*;
 use crate::connectors::Guarantee;
+use crate::memory::usable_bytes;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -69,7 +70,7 @@ fn every_default_is_filled_in() {
     assert_eq!((c.interval, c.timeout, c.min_pause), (Duration::from_secs(1), Duration::from_secs(120), Duration::ZERO));
     assert_eq!((c.max_concurrent, c.tolerable_failures, c.retain), (1, 3, 3));
     assert_eq!(c.folder(Path::new("/data")), Path::new("/data/checkpoints"));
-    assert_eq!((graph.state.backend, graph.state.cache_bytes), (BackendKind::RocksDb, 256 << 20));
+    assert_eq!((graph.state.backend, graph.state.cache_bytes), (BackendKind::RocksDb, cache_within(usable_bytes())));
     let r = &graph.restart;
     assert_eq!(
         (r.strategy, r.delay, r.max_delay),
@@ -559,7 +560,7 @@ fn settings_say_what_was_set_and_why_the_rest_is_as_it_is() {
         ("[job]", "name", "\"flights\"", false),
         ("[checkpoint]", "interval", "\"1s\"", true),
         ("[checkpoint]", "storage", "\"checkpoints\"", true),
-        ("[state]", "cache", "\"256MiB\"", true),
+        ("[state]", "backend", "\"rocksdb\"", true),
         ("[restart]", "max_delay", "\"60s\"", true),
         ("[restart]", "reset_after", "\"10m\"", true),
         ("[[source]] in", "path", "\"data/*.csv\"", false),
@@ -572,6 +573,13 @@ fn settings_say_what_was_set_and_why_the_rest_is_as_it_is() {
         let setting = find(section, key);
         assert_eq!((setting.value.as_str(), setting.default.is_some()), (value, default), "{section} {key}");
     }
+}
+
+#[test]
+fn the_cache_is_a_quarter_of_the_memory_up_to_a_gibibyte() {
+    let (mib, gib) = (1u64 << 20, 1u64 << 30);
+    assert_eq!(cache_within(None), 256 * mib);
+    assert_eq!([64 * gib, 4 * gib, 2 * gib + 5, 0].map(|usable| cache_within(Some(usable))), [gib, gib, 512 * mib, 16 * mib]);
 }
 
 #[test]
