@@ -25,6 +25,9 @@ const EVICT_STEPS: usize = 16 * PASS_KEYS;
 /// Cells that are evicted together: few enough that no more than needed go, enough for their slots' latencies to overlap.
 const EVICT_TOGETHER: usize = 16;
 
+/// Bytes of a cell, for an estimate.
+const LINE: usize = 64;
+
 /// A new base when the deltas are twice as large as the base: a restore reads at most three times the state, and bases add
 /// at most half to what deltas upload. Below 8 MiB only the number of files counts.
 const POLICY: FreezePolicy =
@@ -142,7 +145,7 @@ impl CellBackend {
             false => FreezeQueue::restored(policy, residence, SnapshotList { checkpoint: BEFORE, base, deltas }),
         };
         // A state that is many times larger would only fill the cells with keys that nobody may ask for.
-        let fits = |rows: u64| rows as usize * size_of::<Cell>() <= budget_bytes.saturating_mul(2);
+        let fits = |rows: u64| rows as usize * LINE <= budget_bytes.saturating_mul(2);
         let reading_in = match &store {
             Some(store) => fits(store.rows()?).then(Vec::new),
             None => None,
@@ -432,16 +435,17 @@ impl CellBackend {
                 }
                 steps -= 1;
                 self.hand = if is_last { 0 } else { self.hand + 1 };
-                let cell = self.cache.pool.get_mut(self.hand);
-                let kept = match cell.kind {
+                let &Cell { kind, written, .. } = self.cache.pool.get(self.hand);
+                let kept = match kind {
                     Kind::Free => true,
                     Kind::Absent => false,
                     Kind::Present => !has_store,
                 };
-                if kept || !self.sets.is_clean(cell.written) || std::mem::take(&mut cell.referenced) {
+                let has_second_chance = |cell: &mut Cell| std::mem::take(&mut cell.referenced);
+                if kept || !self.sets.is_clean(written) || has_second_chance(self.cache.pool.get_mut(self.hand)) {
                     continue;
                 }
-                if cell.kind != Kind::Absent {
+                if kind != Kind::Absent {
                     self.knows_all = false;
                     self.reading_in = None;
                 }

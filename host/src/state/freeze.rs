@@ -238,7 +238,7 @@ impl CopyingSet {
         // A cell of a set of changes that was written since was copied before that (F1). A free one names no set.
         match members {
             Members::Changed { bound: Some(_), left, .. } => {
-                for id in *cursor as u32..end as u32 {
+                for id in pool.ids(*cursor as u32..end as u32) {
                     if pool.get(id).written == *number {
                         copy(pool, id, *number, copies);
                         *left -= 1;
@@ -257,7 +257,7 @@ impl CopyingSet {
                 }
             }
             Members::All { .. } => {
-                for id in *cursor as u32..end as u32 {
+                for id in pool.ids(*cursor as u32..end as u32) {
                     if pool.get(id).copied < *number {
                         copy_value(pool, id, *number, copies);
                     }

@@ -33,7 +33,7 @@ impl ScanOverlay {
     /// Lays the cells of `states` that are not in the store out in order.
     pub(super) fn of(pool: &CellPool, states: &[StateId], is_above: impl Fn(&Cell) -> bool) -> Self {
         let mut overlay = ScanOverlay { states: states.to_vec(), ..ScanOverlay::default() };
-        for id in 0..pool.id_bound() {
+        for id in pool.ids(0..pool.id_bound()) {
             let cell = pool.get(id);
             if cell.kind != Kind::Free && is_above(cell) && states.contains(&cell.state) {
                 let start = overlay.keys.len();
