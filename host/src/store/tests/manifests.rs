@@ -149,16 +149,7 @@ proptest! {
     fn any_manifest_survives_the_log(manifest in any_manifest()) {
         let bytes = LogRecord::Checkpoint(Box::new(manifest.clone())).to_bytes(JOB);
         let Ok(LogRecord::Checkpoint(read)) = LogRecord::parse(&bytes, JOB) else { panic!("it reads back") };
-        // Numbers of a section may lose their last bit; nothing else may change, and the digest is the one that was written.
-        let section = |manifest: &Manifest| manifest.sinks["out"].section.clone();
-        let close = |a: &serde_json::Value, b: &serde_json::Value| match (a["number"].as_f64(), b["number"].as_f64()) {
-            (Some(a), Some(b)) => (a - b).abs() <= a.abs() * 1e-15,
-            (a, b) => a == b,
-        };
-        prop_assert!(close(&section(&manifest), &section(&read)));
-        let mut read = *read;
-        read.sinks.get_mut("out").expect("it has one").section = section(&manifest);
-        prop_assert_eq!(read, manifest);
+        prop_assert_eq!(*read, manifest);
     }
 
     #[test]
