@@ -103,7 +103,7 @@ const BATCHES: &str = "WEIR_COUNT_BATCHES";
 fn instructions_of_a_record() {
     within("instructions of a record, boundary", instructions("boundary"), 330.0);
     within("instructions of a record, keyed count", instructions("keyed"), 920.0);
-    within("instructions of a record, state alone", instructions("state"), 515.0);
+    within("instructions of a record, state alone", instructions("state"), 545.0);
     within("instructions of a record, exchange", instructions("exchange"), 240.0);
 }
 

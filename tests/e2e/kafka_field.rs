@@ -1,8 +1,9 @@
 //! Faults that users of other engines have met with Kafka; each test has the name of what must not happen.
 
 use crate::kafka::ids;
+use crate::outside::names;
 use serde_json::Value;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_tests::kafka::{Broker, OrdersCase, SLOW, broker};
 use weir_tests::soak;
 
@@ -115,6 +116,50 @@ fn an_older_checkpoint_is_restored_only_with_the_duplicates_that_it_means() {
     balances.dedup();
     assert_eq!(balances.len(), input.len(), "what is written again is the same");
     assert!(all > input.len(), "going back writes some again");
+}
+
+/// Each life leaves transactions open. What the ones before have left is listed, not guessed, so that no restart takes longer for it.
+#[test]
+fn a_restart_takes_no_longer_for_all_those_before_it() {
+    let lives = if soak() { 48 } else { 12 };
+    let case = OrdersCase::new(broker(), "restarts", SLOW);
+    case.fill(0..lives * 5_000);
+    let mut lengths = Vec::new();
+    for _ in 0..lives {
+        let begun = Instant::now();
+        let killed = case.start(&[], &[("WEIR_CRASH_AT", "manifest-published")]).finish();
+        assert!(killed.was_killed(), "the input is too short: {killed:?}");
+        lengths.push(begun.elapsed());
+    }
+    case.start(&[], &[]).finish().expect_code(0);
+    case.judge().unwrap();
+    let median = |lengths: &mut [Duration]| {
+        lengths.sort();
+        lengths[lengths.len() / 2]
+    };
+    let half = lengths.len() / 2;
+    let (first, last) = lengths.split_at_mut(half);
+    let (first, last) = (median(first), median(last));
+    assert!(last < 2 * first, "lives grow from {first:?} to {last:?}");
+}
+
+/// A transaction that takes longer than its timeout is aborted under its writer. What was in it is written again, from the newest
+/// checkpoint, and not for ever.
+#[test]
+fn a_transaction_that_is_aborted_while_it_is_written_is_written_again() {
+    let case = OrdersCase::new(broker(), "aborted", &[SLOW[1]]);
+    case.fill(0..60_000);
+    // Most of an interval before the next barrier.
+    let mut running = case.start(&[], &[("WEIR_STOP_AT", "committed:3")]);
+    running.wait_until_stopped();
+    // The broker does the same to one that is too old: it fences the producer.
+    let listed = case.weir(&["txn", "list", "job.toml", "--data", "data", "--json"]).expect_code(0);
+    let open = names(&listed, "in-none");
+    assert!(!open.is_empty(), "{listed:?}");
+    open.iter().for_each(|id| broker().take_id(id));
+    running.signal(rustix::process::Signal::CONT);
+    running.finish().expect_code(0).expect_text(&["restart"]);
+    case.judge().unwrap();
 }
 
 /// A job that was taken over while it stood still finds out, and what it had in hand is nowhere.

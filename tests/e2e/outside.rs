@@ -15,7 +15,7 @@ fn dead(name: &str) -> OrdersCase<'static> {
 }
 
 /// Names of those of this standing in the answer to `weir txn … --json`.
-fn names(answer: &Ended, standing: &str) -> BTreeSet<String> {
+pub fn names(answer: &Ended, standing: &str) -> BTreeSet<String> {
     let document: Value = serde_json::from_str(&answer.stdout).expect("it is JSON");
     let rows =
         document["sinks"].as_array().expect("sinks").iter().flat_map(|sink| sink["transactions"].as_array().expect("rows"));

@@ -7,10 +7,10 @@ use weir_tests::scratch::{Scratch, files_below};
 use weir_tests::{guest, soak};
 
 const RECORDS: u64 = 500_000;
-const KEYS: u64 = 100_000;
+const KEYS: u64 = 160_000;
 const SEED: u64 = 11;
 
-/// Two subtasks of 4 MiB each: they overflow when about four fifths of the keys were seen, after half a second.
+/// Two subtasks of 4 MiB each: they overflow when about four fifths of the keys were seen, after three quarters of a second.
 fn job_file() -> String {
     format!(
         r#"

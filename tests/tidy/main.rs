@@ -237,3 +237,20 @@ fn wit_items_are_documented() {
     }
     assert!(faults.is_empty(), "undocumented: {}", faults.join(", "));
 }
+
+#[test]
+fn the_page_of_faults_names_tests_that_there_are() {
+    let page = std::fs::read_to_string(repository().join("docs/faults.md")).expect("the page is there");
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    let files = rust_files();
+    let is_test = |name: &str| {
+        let head = format!("fn {name}()");
+        files.iter().any(|file| file.text.split_once(&head).is_some_and(|(before, _)| before.trim_end().ends_with("#[test]")))
+    };
+    for row in &rows {
+        let names: Vec<&str> = row.rsplit(" | ").next().unwrap_or_default().split('`').skip(1).step_by(2).collect();
+        assert!(!names.is_empty(), "no test in '{row}'");
+        names.iter().for_each(|name| assert!(is_test(name), "'{name}' is no test"));
+    }
+    assert!(rows.len() > 10, "only {} rows were found", rows.len());
+}
