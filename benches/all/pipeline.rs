@@ -155,15 +155,7 @@ fn report(table: &mut Table, lines: &[Line], costs: &Costs) {
             table.push(line.name, "timely 0.32", Ok(timely(if quick() { window(2, 4) } else { window(5, 20) })));
         }
         for (who, workload) in line.flink.iter().filter(|_| !quick()) {
-            let window = match workload {
-                // From the first line to the last commit, as Weir's.
-                flink::Workload::Lines { .. } => window(0, 900),
-                flink::Workload::Map | flink::Workload::MapHop => window(15, 20),
-                // Until the state has most of its keys.
-                flink::Workload::Keyed { keys: ..=MANY, .. } => window(40, 30),
-                flink::Workload::Keyed { .. } => window(400, 60),
-            };
-            let run = flink::run(workload, window);
+            let run = flink::run(workload);
             table.push(line.name, who, run.map(|report| report.cost).map_err(|error| error.to_string()));
         }
     }

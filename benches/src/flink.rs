@@ -32,6 +32,17 @@ pub enum Workload {
         /// Lines as bytes, through a writer that buffers, instead of what the documentation shows.
         tuned: bool,
     },
+    /// Topic, to its end → topic; with a checkpoint each second.
+    Kafka {
+        /// Where the brokers are.
+        brokers: String,
+        /// Topic of the sink.
+        output: String,
+        /// Of the sink.
+        exactly_once: bool,
+        /// Counts by key over RocksDB in between.
+        counts: bool,
+    },
 }
 
 /// What a run says.
@@ -70,8 +81,26 @@ impl fmt::Display for NotRun {
 
 impl std::error::Error for NotRun {}
 
+impl Workload {
+    /// When it is looked at.
+    fn window(&self) -> Window {
+        let (warm, length) = match self {
+            // From the first line to the last commit, as Weir's.
+            Workload::Lines { .. } => (0, 900),
+            // The same, but for what compiles its code.
+            Workload::Kafka { .. } => (4, 900),
+            Workload::Map | Workload::MapHop => (15, 20),
+            // Until the state has most of its keys.
+            Workload::Keyed { keys: ..=2_000_000, .. } => (40, 30),
+            Workload::Keyed { .. } => (400, 60),
+        };
+        Window { warm: Duration::from_secs(warm), length: Duration::from_secs(length) }
+    }
+}
+
 /// Runs the workload, and builds the jobs first where that was never done.
-pub fn run(workload: &Workload, window: Window) -> Result<Report, NotRun> {
+pub fn run(workload: &Workload) -> Result<Report, NotRun> {
+    let window = workload.window();
     let mut command = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/flink/run.sh"));
     command.args(arguments(workload));
     command.args([format!("warm={}", window.warm.as_secs()), format!("secs={}", window.length.as_secs())]);
@@ -99,6 +128,17 @@ fn arguments(workload: &Workload) -> Vec<String> {
         }
         Workload::Lines { file, tuned } => {
             vec!["lines".into(), format!("file={}", file.display()), format!("tuned={}", u8::from(*tuned))]
+        }
+        Workload::Kafka { brokers, output, exactly_once, counts } => {
+            let guarantee = if *exactly_once { "exactly-once" } else { "at-least-once" };
+            let workload = if *counts { "kafka-keyed" } else { "kafka" };
+            vec![
+                workload.into(),
+                "backend=rocksdb".into(),
+                format!("brokers={brokers}"),
+                format!("out={output}"),
+                format!("guarantee={guarantee}"),
+            ]
         }
     }
 }
@@ -190,5 +230,8 @@ mod tests {
         assert_eq!(arguments(&keyed), ["keyed", "backend=rocksdb", "keys=5", "interval_ms=1000"]);
         let lines = Workload::Lines { file: "in.txt".into(), tuned: true };
         assert_eq!(arguments(&lines), ["lines", "file=in.txt", "tuned=1"]);
+        let kafka = Workload::Kafka { brokers: "b:1".into(), output: "o".into(), exactly_once: false, counts: true };
+        let expected = ["kafka-keyed", "backend=rocksdb", "brokers=b:1", "out=o", "guarantee=at-least-once"];
+        assert_eq!(arguments(&kafka), expected);
     }
 }

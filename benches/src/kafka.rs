@@ -2,6 +2,7 @@
 //!
 //! The broker is another process, so that the CPU time of this one is the client's.
 
+use crate::flink::{self, NotRun};
 use crate::{Cost, Flavor, cpu_now, guest, job_in, run_to_end, runtime};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
@@ -37,6 +38,15 @@ pub enum Job {
     },
     /// Counts by key over RocksDB, exactly once.
     Count(Flavor),
+}
+
+impl Job {
+    fn is_exactly_once(self) -> bool {
+        match self {
+            Job::Copy { exactly_once } => exactly_once,
+            Job::Count(_) => true,
+        }
+    }
 }
 
 fn now_ms() -> u64 {
@@ -155,10 +165,7 @@ impl Bench {
                 (format!("[[operator]]\nname = \"work\"\nplugin = \"{}\"\nfrom = \"in\"\n", plugin.display()), "work")
             }
         };
-        let guarantee = match job {
-            Job::Copy { exactly_once: false } => "at-least-once",
-            Job::Copy { exactly_once: true } | Job::Count(_) => "exactly-once",
-        };
+        let guarantee = if job.is_exactly_once() { "exactly-once" } else { "at-least-once" };
         format!(
             "[job]\nname = \"{output}\"\nparallelism = 1\n[checkpoint]\ninterval = \"{interval_ms}ms\"\n\
              [[source]]\nname = \"in\"\nconnector = \"kafka\"\nbrokers = \"{brokers}\"\ntopic = \"in\"\nuntil = \"{until}\"\n\
@@ -183,6 +190,16 @@ impl Bench {
         let scratch = tempfile::tempdir().expect("a scratch folder can be made");
         let folder = scratch.path().canonicalize().expect("it exists");
         run_to_end(flavor, &text, &folder, self.records)
+    }
+
+    /// The same by Flink.
+    ///
+    /// # Errors
+    /// If the machine has no Maven.
+    pub fn flink(&self, job: Job) -> Result<Cost, NotRun> {
+        let exactly_once = job.is_exactly_once();
+        let (brokers, output, counts) = (self.broker.address(), self.output(), matches!(job, Job::Count(_)));
+        flink::run(&flink::Workload::Kafka { brokers, output, exactly_once, counts }).map(|report| report.cost)
     }
 
     /// From the moment at which a record is written until a `read_committed` reader of the copy has it, in ascending order.

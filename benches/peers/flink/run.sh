@@ -4,6 +4,8 @@
 #   run.sh map-hop [keys=N]                                         the same, each operator in a thread of its own
 #   run.sh keyed   [keys=N backend=hashmap|rocksdb interval_ms=N]   generate → key by → count → discard
 #   run.sh lines   [file=PATH | lines=N] [tuned=1] [interval_ms=N]  text file → map → file sink, exactly-once
+#   run.sh kafka   [brokers=LIST in=TOPIC out=TOPIC guarantee=exactly-once|at-least-once interval_ms=N]   topic to its end → topic
+#   run.sh kafka-keyed [the same, backend=…]                        topic → key by → count → topic
 # For all: warm=SECONDS secs=SECONDS parallelism=N dir=PATH, and any setting of Flink as its.name=value. The environment's HEAP
 # is the heap, 4g without it. The record is that of Weir's sequence connector with 100-byte values, the work of map and filter
 # that of guests/bench/map-filter; the map of lines upper-cases.

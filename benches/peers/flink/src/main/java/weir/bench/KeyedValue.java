@@ -16,7 +16,15 @@ final class KeyedValue {
     static final TypeInformation<KeyedValue> TYPE = new Type();
 
     long key;
-    byte[] value = new byte[VALUE_BYTES];
+    byte[] value;
+
+    KeyedValue() {
+        this(new byte[VALUE_BYTES]);
+    }
+
+    KeyedValue(byte[] value) {
+        this.value = value;
+    }
 
     static final class Serializer extends TypeSerializerSingleton<KeyedValue> {
         private static final Serializer INSTANCE = new Serializer();

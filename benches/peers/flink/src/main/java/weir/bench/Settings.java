@@ -58,6 +58,7 @@ final class Settings {
                 .filter(argument -> !argument.startsWith("--add-opens")).toList());
         switch (options.workload) {
             case "lines" -> told.put("tuned", options.text("tuned").equals("1"));
+            case "kafka", "kafka-keyed" -> told.put("guarantee", options.text("guarantee"));
             default -> told.put("keys", options.number("keys"));
         }
         told.putAll(configuration.toMap());

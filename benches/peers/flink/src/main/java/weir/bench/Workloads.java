@@ -45,6 +45,11 @@ final class Workloads {
                     linesStock(to, in, out);
                 }
             }
+            case "kafka" -> Topics.read(to, options).sinkTo(Topics.sink(options)).uid("sink");
+            case "kafka-keyed" -> Topics.read(to, options)
+                    .keyBy(record -> record.key, Types.LONG)
+                    .map(new CountInto()).returns(KeyedValue.TYPE).uid("count")
+                    .sinkTo(Topics.sink(options)).uid("sink");
             default -> throw new IllegalStateException(options.workload);
         }
     }
@@ -109,6 +114,30 @@ final class Workloads {
             out.key = record.key;
             out.count = before == null ? 1 : before + 1;
             count.update(out.count);
+            return out;
+        }
+    }
+
+    /** The count as the record's value; the source has counted the records. */
+    private static final class CountInto extends RichMapFunction<KeyedValue, KeyedValue> {
+        private transient ValueState<Long> count;
+        private transient KeyedValue out;
+
+        @Override
+        public void open(OpenContext context) {
+            count = getRuntimeContext().getState(new ValueStateDescriptor<>("count", LongSerializer.INSTANCE));
+            out = new KeyedValue();
+        }
+
+        @Override
+        public KeyedValue map(KeyedValue record) throws IOException {
+            Long before = count.value();
+            long now = before == null ? 1 : before + 1;
+            count.update(now);
+            out.key = record.key;
+            // The producer keeps it: it can't be used again.
+            out.value = new byte[Long.BYTES];
+            Sequence.LONGS.set(out.value, 0, now);
             return out;
         }
     }
