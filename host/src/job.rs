@@ -305,6 +305,19 @@ pub struct Progress {
     pub checkpoint: Option<CheckpointProgress>,
     /// The checkpoint up to which everything is committed.
     pub committed: Option<CheckpointId>,
+    /// Sinks that have been waiting for what is outside for more than some seconds.
+    pub waits: Vec<OutsideWait>,
+}
+
+/// A sink that waits for what is outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutsideWait {
+    /// Its name in the job file.
+    pub sink: String,
+    /// What it waits for, as `the brokers acknowledge no records`.
+    pub what: String,
+    /// For how long by now.
+    pub time: Duration,
 }
 
 /// Figures of one stage, summed over its subtasks.

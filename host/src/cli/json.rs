@@ -2,7 +2,7 @@
 
 use super::exit::Exit;
 use crate::graph::Problem;
-use crate::job::{CheckpointProgress, JobOutcome, LostTransaction, Progress, StageProgress};
+use crate::job::{CheckpointProgress, JobOutcome, LostTransaction, OutsideWait, Progress, StageProgress};
 use serde_json::{Value, json};
 
 /// The result of `weir run`. `progress`: the last figures, if there were any.
@@ -70,7 +70,12 @@ fn progress_of(progress: &Progress) -> Value {
         "stages": progress.stages.iter().map(stage).collect::<Vec<_>>(),
         "checkpoint": progress.checkpoint.as_ref().map(checkpoint),
         "committed": progress.committed.map(|checkpoint| checkpoint.to_string()),
+        "waits": progress.waits.iter().map(wait).collect::<Vec<_>>(),
     })
+}
+
+fn wait(wait: &OutsideWait) -> Value {
+    json!({ "sink": wait.sink, "for": wait.what, "time_ms": wait.time.as_millis() as u64 })
 }
 
 fn stage(stage: &StageProgress) -> Value {

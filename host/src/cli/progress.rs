@@ -1,7 +1,7 @@
 //! A running job as the user sees it: on a terminal one live line per stage and one for the checkpoint, otherwise a log
 //! line every ten seconds.
 
-use crate::job::{CheckpointProgress, JobEvent, Progress};
+use crate::job::{CheckpointProgress, JobEvent, OutsideWait, Progress};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::time::Duration;
 use weir_protocol::CheckpointId;
@@ -99,8 +99,10 @@ impl Reporter {
             let style = ProgressStyle::with_template("{wide_msg}").expect("the template is a constant without errors");
             self.lines.push(self.live.add(ProgressBar::new_spinner().with_style(style)));
         }
+        // A line of a wait goes when it is over.
+        let lines = lines.iter().map(String::as_str).chain(std::iter::repeat(""));
         for (bar, line) in self.lines.iter().zip(lines) {
-            bar.set_message(line.clone());
+            bar.set_message(line.to_owned());
         }
     }
 }
@@ -121,7 +123,12 @@ fn live_lines(before: Option<&Progress>, now: &Progress, colours: bool) -> Vec<S
         lines.push(format!("{name} {subtasks:>5} {rate:>9} {backlog:>10} {:>4} % {blocked}", percent(stage.busy)));
     }
     lines.push(checkpoint_line(now.checkpoint.as_ref(), now.committed));
+    lines.extend(now.waits.iter().map(|wait| paint(&wait_line(wait), "33", colours)));
     lines
+}
+
+fn wait_line(wait: &OutsideWait) -> String {
+    format!("sink {} waits: {} for {} s", wait.sink, wait.what, wait.time.as_secs())
 }
 
 /// A stage's name, cut in the middle of the chain: its ends tell most.
@@ -153,7 +160,8 @@ fn log_line(now: &Progress) -> String {
             format!("{name}: {records} records, {}/s, backlog {backlog}, busy {busy} %, backpressured {blocked} %", count(mean))
         })
         .collect();
-    format!("{} | {}", stages.join(" | "), checkpoint_line(now.checkpoint.as_ref(), now.committed))
+    let waits: String = now.waits.iter().map(|wait| format!(" | {}", wait_line(wait))).collect();
+    format!("{} | {}{waits}", stages.join(" | "), checkpoint_line(now.checkpoint.as_ref(), now.committed))
 }
 
 /// Records per second of a stage since the figures before; since the beginning if there are none or the stages changed.
@@ -241,7 +249,21 @@ mod tests {
                 state_bytes: 1 << 30,
             }),
             committed: Some(CheckpointId::new(Generation(3), 16)),
+            waits: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_sink_that_waits_is_shown_until_it_goes_on() {
+        let wait = OutsideWait {
+            sink: "out".to_owned(),
+            what: "the brokers take no records".to_owned(),
+            time: Duration::from_millis(8_400),
+        };
+        let now = Progress { waits: vec![wait], ..progress(1_000, 1) };
+        let lines = live_lines(None, &now, false);
+        assert_eq!(lines.last().expect("there are some"), "sink out waits: the brokers take no records for 8 s");
+        assert!(log_line(&now).ends_with("up to 3-16 | sink out waits: the brokers take no records for 8 s"));
     }
 
     #[test]

@@ -366,6 +366,11 @@ pub trait SinkConnector: Send + Sync {
     /// Opens the committer; none if the sink has no transactions.
     fn committer(&self, context: &CommitterContext) -> Result<Option<Box<dyn Committer>>, ConnectorError>;
 
+    /// What it is waiting for outside, if that has taken seconds: as `the brokers acknowledge no records`, and for how long.
+    fn waits(&self) -> Option<(String, Duration)> {
+        None
+    }
+
     /// What `weir check` should know of what it writes to. `is_first_start`: this data folder has not been used.
     fn outlook(&self, _is_first_start: bool) -> Outlook {
         Outlook::default()

@@ -4,7 +4,7 @@ use super::deploy::{Deployment, JobParts};
 use crate::channel::GateControl;
 use crate::clock;
 use crate::graph::execution::{NodeRef, TaskSpec};
-use crate::job::{CheckpointProgress, NodeProfile, Progress, StageProfile, StageProgress};
+use crate::job::{CheckpointProgress, NodeProfile, OutsideWait, Progress, StageProfile, StageProgress};
 use crate::task::messages::TaskControl;
 use crate::task::metrics::StageMetrics;
 use crate::task::times::{NodeTimes, Stage, TaskTimes};
@@ -47,7 +47,12 @@ impl Figures {
         let tasks = &self.parts.execution.tasks;
         let (stages, work) = (0..tasks.len()).map(|t| self.stage(t, last[t], span)).unzip();
         self.last = (clock::monotonic(), work);
-        Progress { elapsed: self.origin.elapsed(), stages, checkpoint, committed: self.committed }
+        let sinks = self.parts.sinks.iter().zip(&self.parts.graph.sinks);
+        let waits = sinks.filter_map(|(connector, spec)| {
+            let (what, time) = connector.waits()?;
+            Some(OutsideWait { sink: spec.name.clone(), what, time })
+        });
+        Progress { elapsed: self.origin.elapsed(), stages, checkpoint, committed: self.committed, waits: waits.collect() }
     }
 
     /// Figures of one task, and its (busy, blocked) nanoseconds.

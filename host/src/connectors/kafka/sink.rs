@@ -11,6 +11,7 @@ use super::outlook;
 use super::producer;
 use super::slots::Slots;
 use super::standby::Standby;
+use super::waiting::Waits;
 use super::writer::{PlainWriter, TransactionalWriter};
 use crate::clock;
 use crate::graph::KafkaSinkSpec;
@@ -32,6 +33,8 @@ pub(super) struct SinkSettings {
     pub(super) spec: KafkaSinkSpec,
     /// The client that ends transactions; one, as calls are few.
     admin: Mutex<Option<TransactionAdmin>>,
+    /// What its writers wait for.
+    pub(super) waits: Waits,
 }
 
 /// The client, made at the first use.
@@ -100,7 +103,8 @@ pub(in super::super) struct KafkaSinkConnector {
 impl KafkaSinkConnector {
     /// `name`: of the sink in the job file.
     pub(in super::super) fn new(name: &str, spec: &KafkaSinkSpec, guarantee: Guarantee) -> Self {
-        let settings = SinkSettings { place: format!("sink {name}"), spec: spec.clone(), admin: Mutex::new(None) };
+        let (place, waits) = (format!("sink {name}"), Waits::default());
+        let settings = SinkSettings { place, spec: spec.clone(), admin: Mutex::new(None), waits };
         KafkaSinkConnector {
             name: name.to_owned(),
             guarantee,
@@ -203,6 +207,10 @@ impl SinkConnector for KafkaSinkConnector {
             self.timeout()?;
         }
         Ok(())
+    }
+
+    fn waits(&self) -> Option<(String, Duration)> {
+        self.settings.waits.longest()
     }
 
     fn writer(&self, task: &SinkTask) -> Result<Box<dyn SinkWriter>, ConnectorError> {

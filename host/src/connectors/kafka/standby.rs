@@ -69,8 +69,8 @@ impl Standby {
     }
 
     /// Takes the one that is ready, waiting for it if need be, and has the next one made.
-    pub(super) fn take(&self, place: &str) -> Result<Ready, ConnectorError> {
-        let mut waiting = Waiting::new(place, "don't let the next transaction be begun");
+    pub(super) fn take(&self, settings: &SinkSettings) -> Result<Ready, ConnectorError> {
+        let mut waiting = Waiting::new(settings, "don't let the next transaction be begun");
         let made = loop {
             match self.ready.recv_timeout(SLICE) {
                 Ok(made) => break made,

@@ -51,7 +51,7 @@ impl Spreader {
         let topic = &settings.spec.topic;
         for (partition, numbers) in (0..).zip(of_partition) {
             let mut rest = &numbers[..];
-            let mut waiting = Waiting::new(&settings.place, "take no records");
+            let mut waiting = Waiting::new(settings, "take no records");
             while !rest.is_empty() {
                 let record = |i: &u32| (records.key(*i as usize), records.value(*i as usize));
                 let refused = match settings.spec.keep_time {
@@ -113,7 +113,7 @@ fn check(settings: &SinkSettings, producer: &Producer) -> Result<(), ConnectorEr
 
 /// Waits until all is acknowledged.
 fn flush(settings: &SinkSettings, producer: &Producer, deadline: Instant) -> Result<(), ConnectorError> {
-    let mut waiting = Waiting::new(&settings.place, "acknowledge no records");
+    let mut waiting = Waiting::new(settings, "acknowledge no records");
     loop {
         let done = producer.flush_slice();
         // A flush may succeed over records that have failed, and may hang over a transaction that has.
@@ -172,7 +172,7 @@ impl TransactionalWriter {
 
 impl SinkWriter for TransactionalWriter {
     fn begin(&mut self, transaction: &TransactionId) -> Result<(), ConnectorError> {
-        let ready = self.standby.take(&self.settings.place)?;
+        let ready = self.standby.take(&self.settings)?;
         // Its time runs from the first record on.
         self.open = Some(Open { transaction: transaction.clone(), ready, begun: clock::monotonic() });
         Ok(())
@@ -225,7 +225,7 @@ fn look_at(
 ) -> Result<Option<u64>, ConnectorError> {
     let id = ready.slot.name(&settings.spec.prefix);
     let failed = |why: String| ConnectorError::restart(format!("{}: transaction {id}: {why}", settings.place));
-    let mut waiting = Waiting::new(&settings.place, "don't say how a transaction stands");
+    let mut waiting = Waiting::new(settings, "don't say how a transaction stands");
     let described = loop {
         let slice = deadline.min(clock::monotonic() + SLICE);
         match settings.admin()?.describe(&[&id], slice) {
