@@ -3,11 +3,15 @@
 //! Invariants of a `RecordBatch` (checked where foreign bytes come in, by [`RecordBatch::from_parts`]):
 //! `index` has `2 * count + 1` ascending offsets, the last one is `data.len()`, and `times` has `count` entries.
 
+mod meta;
 mod split;
 
+pub use meta::Headers;
+
+use meta::Meta;
 use std::fmt;
 
-/// A batch of records (key, value, event time), in columns.
+/// A batch of records (key, value, event time), in columns; and what some records have beside these, such as headers.
 ///
 /// `index` and `times` are packed little-endian bytes, not integers, since that is what crosses the plugin boundary with
 /// one copy.
@@ -17,16 +21,17 @@ pub struct RecordBatch {
     data: Vec<u8>,
     index: Vec<u8>,
     times: Vec<u8>,
-    aux: Vec<u8>,
+    /// What records have beside the columns; none: nothing.
+    meta: Option<Box<Meta>>,
     /// Hashes of the first keys; see [`RecordBatch::key_hashes`].
     hashes: Vec<u64>,
 }
 
 impl PartialEq for RecordBatch {
-    /// Whether the columns are the same; hashes follow from the keys.
+    /// Whether the records are the same; hashes follow from the keys.
     fn eq(&self, other: &Self) -> bool {
-        (self.count, &self.data, &self.index, &self.times, &self.aux)
-            == (other.count, &other.data, &other.index, &other.times, &other.aux)
+        (self.count, &self.data, &self.index, &self.times) == (other.count, &other.data, &other.index, &other.times)
+            && self.same_meta(other)
     }
 }
 
@@ -85,27 +90,10 @@ fn index_fault(what: &str, index: &[u8], entries: usize, length: usize) -> Malfo
     Malformed(format!("{what}: the last offset is {last}, but there are {length} bytes of data"))
 }
 
-/// Checks that `aux` is empty or a row of blocks (tag u16, length u32, bytes) that ends where it says.
-fn check_aux(aux: &[u8]) -> Result<(), Malformed> {
-    let mut rest = aux;
-    while !rest.is_empty() {
-        let at = aux.len() - rest.len();
-        let Some((head, body)) = rest.split_at_checked(6) else {
-            return Err(Malformed(format!("batch: aux ends inside the head of the block at {at}")));
-        };
-        let length = u32_at(&head[2..], 0);
-        let Some((_, next)) = body.split_at_checked(length as usize) else {
-            return Err(Malformed(format!("batch: the aux block at {at} says {length} bytes, {} are left", body.len())));
-        };
-        rest = next;
-    }
-    Ok(())
-}
-
 impl RecordBatch {
     /// An empty batch.
     pub fn new() -> Self {
-        RecordBatch { count: 0, data: Vec::new(), index: vec![0; 4], times: Vec::new(), aux: Vec::new(), hashes: Vec::new() }
+        RecordBatch { count: 0, data: Vec::new(), index: vec![0; 4], times: Vec::new(), meta: None, hashes: Vec::new() }
     }
 
     /// An empty batch with room for `records` records of `bytes` bytes in all.
@@ -113,22 +101,22 @@ impl RecordBatch {
         let mut index = Vec::with_capacity(records * 8 + 4);
         index.extend_from_slice(&[0; 4]);
         let (data, times) = (Vec::with_capacity(bytes), Vec::with_capacity(records * 8));
-        RecordBatch { count: 0, data, index, times, aux: Vec::new(), hashes: Vec::new() }
+        RecordBatch { count: 0, data, index, times, meta: None, hashes: Vec::new() }
     }
 
     /// Takes foreign columns over, after checking the invariants.
     pub fn from_parts(count: u32, data: Vec<u8>, index: Vec<u8>, times: Vec<u8>, aux: Vec<u8>) -> Result<Self, Malformed> {
         let n = count as usize;
-        check_aux(&aux)?;
         // An empty output needs no index: guests may leave it out.
-        if n == 0 && index.is_empty() && data.is_empty() && times.is_empty() {
-            return Ok(RecordBatch { aux, ..RecordBatch::new() });
-        }
+        let is_left_out = n == 0 && index.is_empty() && data.is_empty() && times.is_empty();
+        let index = if is_left_out { vec![0; 4] } else { index };
         check_index("batch", &index, 2 * n + 1, data.len())?;
         if times.len() != n * 8 {
             return Err(Malformed(format!("batch: times has {} bytes, {} were expected", times.len(), n * 8)));
         }
-        Ok(RecordBatch { count, data, index, times, aux, hashes: Vec::new() })
+        let mut batch = RecordBatch { count, data, index, times, meta: None, hashes: Vec::new() };
+        batch.take_aux(&aux)?;
+        Ok(batch)
     }
 
     /// Appends one record. `time`: event time, ms since the Unix epoch.
@@ -170,7 +158,7 @@ impl RecordBatch {
     /// Bytes that the batch weighs in a channel.
     #[inline]
     pub fn size_bytes(&self) -> usize {
-        self.data.len() + self.index.len() + self.times.len() + self.aux.len() + self.hashes.len() * 8
+        self.data.len() + self.index.len() + self.times.len() + self.meta_bytes() + self.hashes.len() * 8
     }
 
     /// [`key_hash`](crate::state::key_hash) of every key, if this batch was split by them. A record is only ever appended, so
@@ -220,12 +208,7 @@ impl RecordBatch {
         &self.times
     }
 
-    /// Extension blocks, passed through.
-    pub fn aux(&self) -> &[u8] {
-        &self.aux
-    }
-
-    /// Appends all records of another batch; `aux` blocks are not appended.
+    /// Appends all records of another batch, with all that they have; not the blocks of `aux` that belong to no record.
     ///
     /// # Panics
     /// If `data` would pass 4 GiB; writers cut batches long before.
@@ -236,6 +219,7 @@ impl RecordBatch {
         self.index.extend(other.index[4..].chunks_exact(4).flat_map(|offset| (u32_at(offset, 0) + base).to_le_bytes()));
         self.times.extend_from_slice(&other.times);
         self.count += other.count;
+        self.append_meta(other);
     }
 
     /// Forgets all records and keeps the memory.
@@ -244,20 +228,21 @@ impl RecordBatch {
         self.data.clear();
         self.index.truncate(4);
         self.times.clear();
-        self.aux.clear();
+        self.meta = None;
         self.hashes.clear();
     }
 
-    /// Appends record `i` of another batch.
+    /// Appends record `i` of another batch, with all that it has.
     #[inline]
     pub fn push_from(&mut self, other: &RecordBatch, i: usize) {
         self.push(other.key(i), other.value(i), other.time(i));
+        self.copy_meta(self.len() - 1, other, i);
     }
 
-    /// The records whose index satisfies `keep`, in order; `aux` is passed on.
+    /// The records whose index satisfies `keep`, in order, with all that they have.
     pub fn filter(&self, mut keep: impl FnMut(usize) -> bool) -> RecordBatch {
         let mut out = RecordBatch::with_capacity(self.len(), self.data.len());
-        out.aux = self.aux.clone();
+        out.copy_foreign(self);
         for i in 0..self.len() {
             if keep(i) {
                 out.push_from(self, i);
@@ -273,7 +258,7 @@ impl RecordBatch {
     pub fn slice(&self, start: usize, len: usize) -> RecordBatch {
         assert!(start + len <= self.len(), "slice {start}+{len} of a batch of {}", self.len());
         let mut out = RecordBatch::with_capacity(len, self.size_bytes() * len / self.len().max(1));
-        out.aux = self.aux.clone();
+        out.copy_foreign(self);
         for i in start..start + len {
             out.push_from(self, i);
         }

@@ -4,7 +4,7 @@ use super::*;
 use crate::state::{key_group, key_hash, subtask_of_group};
 
 /// A small generator (xorshift64*).
-fn random(state: &mut u64) -> u64 {
+pub(super) fn random(state: &mut u64) -> u64 {
     *state ^= *state >> 12;
     *state ^= *state << 25;
     *state ^= *state >> 27;

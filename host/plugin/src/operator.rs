@@ -65,9 +65,10 @@ impl OperatorInstance {
         state: Option<&mut dyn KeyedStateBackend>,
     ) -> Result<Output, CallError> {
         let process = self.functions.process;
+        let aux = batch.aux();
         self.call(Function::Process, batch, state, |store, key_of, cells| {
             let process: ProcessFn<'_> = process;
-            process.call(store, (port, BatchRef::new(batch), key_of, cells))
+            process.call(store, (port, BatchRef::new(batch, &aux), key_of, cells))
         })
     }
 

@@ -53,11 +53,11 @@ impl Output {
     }
 }
 
-/// Appends a chunk, to the last one if both are small and have no `aux`, which can't be joined.
+/// Appends a chunk, to the last one if both are small and have no blocks that belong to a whole batch.
 fn join(chunks: &mut Vec<RecordBatch>, chunk: RecordBatch) {
     match chunks.last_mut() {
         Some(last)
-            if last.aux().is_empty() && chunk.aux().is_empty() && last.size_bytes() + chunk.size_bytes() <= JOINED_BYTES =>
+            if !last.has_foreign_aux() && !chunk.has_foreign_aux() && last.size_bytes() + chunk.size_bytes() <= JOINED_BYTES =>
         {
             last.append(&chunk);
         }
@@ -139,5 +139,25 @@ mod tests {
         joined.append(&chunk("c"));
         let expected = Output { main: vec![chunk("m")], sides: vec![(0, vec![chunk("a")]), (2, vec![joined])] };
         assert_eq!(first, expected);
+    }
+
+    #[test]
+    fn small_chunks_join_with_their_headers_and_not_with_what_belongs_to_a_batch() {
+        let chunk = |name: &[u8]| {
+            let mut batch = RecordBatch::new();
+            batch.push_nullable(None, None, 0);
+            batch.push_header(name, None);
+            batch
+        };
+        let mut chunks = Vec::new();
+        join(&mut chunks, chunk(b"a"));
+        join(&mut chunks, chunk(b"b"));
+        let names: Vec<_> = (0..2).flat_map(|i| chunks[0].headers(i).map(|(name, _)| name.to_vec())).collect();
+        assert_eq!((chunks.len(), names), (1, vec![b"a".to_vec(), b"b".to_vec()]));
+        assert_eq!(chunks[0].value_or_null(1), None);
+        let unknown = vec![9, 0, 0, 0, 0, 0];
+        let foreign = RecordBatch::from_parts(0, Vec::new(), Vec::new(), Vec::new(), unknown).expect("it is whole");
+        join(&mut chunks, foreign);
+        assert_eq!(chunks.len(), 2);
     }
 }

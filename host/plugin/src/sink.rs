@@ -43,7 +43,8 @@ impl SinkWriterInstance {
     /// without error; then an `Environment` error means that a part may be applied, and the attempt must end.
     pub fn write(&mut self, records: &RecordBatch) -> Result<(), CallError> {
         let write: WriteFn<'_> = self.functions.write;
-        let written = self.guest.call(Function::Write, None, |store| write.call(store, (BatchRef::new(records),)))?;
+        let aux = records.aux();
+        let written = self.guest.call(Function::Write, None, |store| write.call(store, (BatchRef::new(records, &aux),)))?;
         written.0.map_err(|error| self.guest.error(Function::Write, error.check(records.len())))?;
         self.apply_appends().map_err(|kind| self.guest.error(Function::Write, kind))
     }

@@ -20,8 +20,9 @@ pub(crate) struct BatchRef<'a> {
 }
 
 impl<'a> BatchRef<'a> {
-    pub(crate) fn new(batch: &'a RecordBatch) -> Self {
-        BatchRef { count: batch.len() as u32, data: batch.data(), index: batch.index(), times: batch.times(), aux: batch.aux() }
+    /// `aux`: the batch's [`RecordBatch::aux`].
+    pub(crate) fn new(batch: &'a RecordBatch, aux: &'a [u8]) -> Self {
+        BatchRef { count: batch.len() as u32, data: batch.data(), index: batch.index(), times: batch.times(), aux }
     }
 }
 

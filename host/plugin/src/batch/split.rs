@@ -4,7 +4,8 @@ use super::{RecordBatch, u32_at};
 use crate::state::{key_group, key_hash, subtask_of_group};
 
 impl RecordBatch {
-    /// The records of each subtask at this parallelism, in order, with the hashes that tell the subtask. `aux` is not passed on.
+    /// The records of each subtask at this parallelism, in order, with all that they have and the hashes that tell the subtask.
+    /// Blocks of `aux` that belong to no record are not passed on.
     pub fn split_by_key(&self, parallelism: u32) -> Vec<RecordBatch> {
         let share = self.len() / parallelism as usize + self.len() / 16 + 16;
         let bytes = self.data.len() / parallelism as usize + self.data.len() / 16 + 256;
@@ -25,6 +26,21 @@ impl RecordBatch {
             part.hashes.push(hash);
             part.count += 1;
         }
+        if self.meta.is_some() {
+            self.split_meta(&mut parts);
+        }
         parts
+    }
+
+    /// Gives the records of `parts` what they have here beside their columns.
+    fn split_meta(&self, parts: &mut [RecordBatch]) {
+        let parallelism = parts.len() as u32;
+        let mut next = vec![0; parts.len()];
+        for i in 0..self.len() {
+            // Hashed once more, rather than kept for batches that do not need it.
+            let owner = subtask_of_group(key_group(key_hash(self.key(i))), parallelism) as usize;
+            parts[owner].copy_meta(next[owner], self, i);
+            next[owner] += 1;
+        }
     }
 }
