@@ -2,9 +2,10 @@
 
 use crate::bindings::types;
 use crate::error::Error;
+use crate::meta::{self, Headers, RecordParts};
 
 /// One record of a batch. It borrows the batch's bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     /// Key and value.
     bytes: &'a [u8],
@@ -13,7 +14,19 @@ pub struct Record<'a> {
     value: &'a [u8],
     time: i64,
     port: u32,
+    /// The batch it is of: what it has beside these is looked up there.
+    batch: &'a types::Batch,
+    index: usize,
 }
+
+impl PartialEq for Record<'_> {
+    /// Whether all that they have is the same, and their input.
+    fn eq(&self, other: &Self) -> bool {
+        (self.parts(), self.port) == (other.parts(), other.port)
+    }
+}
+
+impl Eq for Record<'_> {}
 
 impl<'a> Record<'a> {
     /// The key; empty if none was set.
@@ -22,10 +35,48 @@ impl<'a> Record<'a> {
         self.key
     }
 
-    /// The value.
+    /// The value; empty if it is null.
     #[inline]
     pub fn value(&self) -> &'a [u8] {
         self.value
+    }
+
+    /// The key; none if it is null. State knows no difference between a null key and an empty one.
+    #[inline]
+    pub fn key_or_null(&self) -> Option<&'a [u8]> {
+        (!self.key.is_empty() || self.marks() & meta::EMPTY_KEY != 0).then_some(self.key)
+    }
+
+    /// The value; none if it is null, which is not the empty value.
+    #[inline]
+    pub fn value_or_null(&self) -> Option<&'a [u8]> {
+        (self.marks() & meta::NULL_VALUE == 0).then_some(self.value)
+    }
+
+    /// Its headers.
+    #[inline]
+    pub fn headers(&self) -> Headers<'a> {
+        match self.has_meta() {
+            false => Headers::default(),
+            true => Headers::of(&self.batch.aux, self.index, self.batch.count as usize),
+        }
+    }
+
+    /// All that it has, to be emitted with changes.
+    #[inline]
+    pub fn parts(&self) -> RecordParts<'a> {
+        RecordParts { key: self.key_or_null(), value: self.value_or_null(), time: self.time, headers: self.headers() }
+    }
+
+    /// Whether it may have more than key, value and time.
+    #[inline]
+    pub(crate) fn has_meta(&self) -> bool {
+        !self.batch.aux.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn marks(&self) -> u8 {
+        if self.has_meta() { meta::marks(&self.batch.aux, self.index) } else { 0 }
     }
 
     /// Key and value in one piece.
@@ -100,11 +151,12 @@ impl<'a> Batch<'a> {
         let mut start = 0usize;
         // An empty batch may come without any offset.
         let offsets = wire.index.get(4..).unwrap_or_default().chunks_exact(8);
-        offsets.zip(wire.times.chunks_exact(8)).map(move |(ends, time)| {
+        offsets.zip(wire.times.chunks_exact(8)).enumerate().map(move |(index, (ends, time))| {
             let (key_end, value_end) = (u32_of(&ends[..4]), u32_of(&ends[4..]));
             let bytes = &wire.data[start..value_end];
             let (key, value) = bytes.split_at(key_end - start);
-            let record = Record { bytes, key, value, time: i64::from_le_bytes(time.try_into().expect("chunks of eight")), port };
+            let time = i64::from_le_bytes(time.try_into().expect("chunks of eight"));
+            let record = Record { bytes, key, value, time, port, batch: wire, index };
             start = value_end;
             record
         })

@@ -37,6 +37,7 @@ pub mod export;
 mod files;
 mod host;
 mod keyed_state;
+mod meta;
 mod operator;
 mod output;
 pub mod sink;
@@ -50,6 +51,7 @@ pub use error::Error;
 pub use files::Files;
 pub use host::{Grants, Level, Task, log};
 pub use keyed_state::{Column, KeyedState};
+pub use meta::{HeaderList, Headers, RecordParts};
 pub use operator::{BadRecords, BatchOperator, EndOfInput, EndOfKeyedInput, Info, KeyedOperator, Operator};
 pub use output::{Bytes, CHUNK_BYTES, Output, Port};
 pub use sink::{AbortOutcome, Committable, Outcome, Prepared, SinkCommitter, SinkWriter};
@@ -59,8 +61,8 @@ pub use state::{StateName, StateSet, Value};
 pub mod prelude {
     pub use crate::{
         AbortOutcome, BadRecords, Batch, BatchOperator, Bytes, Column, Committable, EndOfInput, EndOfKeyedInput, Error, Files,
-        Grants, Info, KeyedOperator, KeyedState, Level, Operator, Outcome, Output, Port, Prepared, Record, SinkCommitter,
-        SinkWriter, StateName, StateValue, Task, Value,
+        Grants, HeaderList, Headers, Info, KeyedOperator, KeyedState, Level, Operator, Outcome, Output, Port, Prepared, Record,
+        RecordParts, SinkCommitter, SinkWriter, StateName, StateValue, Task, Value,
     };
     pub use std::fmt::Write as _;
 }

@@ -6,6 +6,7 @@
 use crate::batch::Record;
 use crate::bindings::types;
 use crate::host::Host;
+use crate::meta::{self, Blocks, Headers, RecordParts};
 use std::fmt;
 use std::io;
 
@@ -27,6 +28,8 @@ pub struct Port {
     data: Vec<u8>,
     index: Vec<u8>,
     times: Vec<u8>,
+    /// What records have beside these; none: nothing.
+    meta: Option<Box<Blocks>>,
     /// Records that `index` and `times` have room for. It is 0 while nothing was begun, and once nothing is taken any more.
     room: usize,
     /// Room to make at the first record, so that an output that stays empty costs nothing.
@@ -45,6 +48,7 @@ impl Output {
             data: Vec::new(),
             index: Vec::new(),
             times: Vec::new(),
+            meta: None,
             room: 0,
             expected_records,
             expected_bytes,
@@ -63,10 +67,22 @@ impl Output {
         self.main.emit(key, value, time);
     }
 
-    /// Passes a record on to the main output as it is.
+    /// Passes a record on to the main output as it is, headers and all.
     #[inline]
     pub fn forward(&mut self, record: Record<'_>) {
         self.main.forward(record);
+    }
+
+    /// Passes a record on to the main output with another value; see [`Port::forward_with`].
+    #[inline]
+    pub fn forward_with(&mut self, record: Record<'_>, write: impl FnOnce(&mut Bytes<'_>)) {
+        self.main.forward_with(record, write);
+    }
+
+    /// Emits a record with null key, null value or headers to the main output; see [`Port::emit_parts`].
+    #[inline]
+    pub fn emit_parts(&mut self, parts: RecordParts<'_>) {
+        self.main.emit_parts(parts);
     }
 
     /// Emits a record whose value `write` puts into the batch, without a copy in between; see [`Port::emit_with`].
@@ -118,7 +134,7 @@ impl Port {
         self.emit_built(time, |bytes| bytes.push(key.as_ref()), |bytes| bytes.push(value.as_ref()));
     }
 
-    /// Passes a record on as it is: one copy for key and value.
+    /// Passes a record on as it is, headers and all: one copy for key and value.
     #[inline]
     pub fn forward(&mut self, record: Record<'_>) {
         if !self.ready() {
@@ -126,7 +142,63 @@ impl Port {
         }
         let start = self.data.len() + record.key().len();
         append(&mut self.data, record.bytes());
+        if record.has_meta() {
+            self.note(record.marks(), record.headers());
+            return self.finish_noted(start, record.time());
+        }
         self.finish_record(start, record.time());
+    }
+
+    /// Passes a record on with another value, which `write` puts into the batch: key, event time and headers stay.
+    /// `out.forward_with(record, |value| value.push(b"new"))`.
+    #[inline]
+    pub fn forward_with(&mut self, record: Record<'_>, write: impl FnOnce(&mut Bytes<'_>)) {
+        if !self.ready() {
+            return;
+        }
+        append(&mut self.data, record.key());
+        let key_end = self.data.len();
+        write(&mut Bytes(&mut self.data));
+        if record.has_meta() {
+            self.note(record.marks() & meta::EMPTY_KEY, record.headers());
+            return self.finish_noted(key_end, record.time());
+        }
+        self.finish_record(key_end, record.time());
+    }
+
+    /// Emits a record with all that one can have: null key, null value, headers.
+    ///
+    /// ```
+    /// # use weir_sdk::prelude::*;
+    /// # fn f(record: Record<'_>, out: &mut Output) {
+    /// // The same record without a value: in a compacted Kafka topic, a deletion of its key.
+    /// out.emit_parts(RecordParts { value: None, ..record.parts() });
+    /// // With one more header.
+    /// let mut headers = HeaderList::from(record.headers());
+    /// headers.add("seen-by", Some("weir"));
+    /// out.emit_parts(RecordParts { headers: headers.headers(), ..record.parts() });
+    /// # }
+    /// ```
+    pub fn emit_parts(&mut self, parts: RecordParts<'_>) {
+        if !self.ready() {
+            return;
+        }
+        let RecordParts { key, value, time, headers } = parts;
+        append(&mut self.data, key.unwrap_or_default());
+        let key_end = self.data.len();
+        append(&mut self.data, value.unwrap_or_default());
+        let empty_key = if key.is_some_and(<[u8]>::is_empty) { meta::EMPTY_KEY } else { 0 };
+        let null_value = if value.is_none() { meta::NULL_VALUE } else { 0 };
+        self.note(empty_key | null_value, headers);
+        self.finish_noted(key_end, time);
+    }
+
+    /// Notes what the record that is finished next has beside key, value and time.
+    fn note(&mut self, marks: u8, headers: Headers<'_>) {
+        if marks != 0 || !headers.is_empty() {
+            let record = self.count();
+            self.meta.get_or_insert_default().note(record, marks, headers);
+        }
     }
 
     /// Emits a record whose value `write` puts into the batch, without a copy in between:
@@ -171,6 +243,14 @@ impl Port {
         }
     }
 
+    /// Closes a record that was noted: headers count as bytes, too.
+    fn finish_noted(&mut self, key_end: usize, time: i64) {
+        self.finish_record(key_end, time);
+        if self.meta.as_ref().is_some_and(|meta| meta.bytes() >= CHUNK_BYTES) {
+            self.hand_over();
+        }
+    }
+
     /// Records of the batch.
     fn count(&self) -> usize {
         self.times.len() / 8
@@ -209,7 +289,7 @@ impl Port {
 
     /// The same port without a batch.
     fn empty(&self) -> Port {
-        Port { data: Vec::new(), index: Vec::new(), times: Vec::new(), room: 0, host: self.host.clone(), ..*self }
+        Port { data: Vec::new(), index: Vec::new(), times: Vec::new(), meta: None, room: 0, host: self.host.clone(), ..*self }
     }
 
     /// Forgets the batch and keeps its memory.
@@ -217,12 +297,15 @@ impl Port {
         self.data.clear();
         self.index.truncate(4);
         self.times.clear();
+        self.meta = None;
         self.room = (self.index.capacity().saturating_sub(4) / 8).min(self.times.capacity() / 8);
     }
 
     /// The batch. An empty one needs no offset.
     fn into_batch(self) -> types::Batch {
-        types::Batch { count: self.count() as u32, data: self.data, index: self.index, times: self.times, aux: Vec::new() }
+        let count = self.count();
+        let aux = self.meta.map_or(Vec::new(), |meta| meta.encode(count));
+        types::Batch { count: count as u32, data: self.data, index: self.index, times: self.times, aux }
     }
 }
 
@@ -408,6 +491,7 @@ impl io::Write for Bytes<'_> {
 mod tests {
     use super::*;
     use crate::batch::Batch;
+    use crate::meta::HeaderList;
 
     #[test]
     fn digits_are_those_of_the_standard_library() {
@@ -454,6 +538,62 @@ mod tests {
         assert_eq!(times, (0..1000).collect::<Vec<i64>>());
         assert_eq!(rest.sides.len(), 1);
         assert_eq!((rest.sides[0].port, rest.sides[0].records.count), (0, 1000));
+    }
+
+    #[test]
+    fn headers_alone_fill_a_chunk_and_stay_with_their_records() {
+        let host = Host::recording();
+        let mut out = Output::new(0, 10, 100, &host);
+        let mut headers = HeaderList::new();
+        headers.add("much", Some(vec![b'x'; 1000]));
+        for i in 0..1000i64 {
+            let headers = if i % 2 == 0 { headers.headers() } else { Headers::default() };
+            let value = (i % 3 > 0).then_some(&b"v"[..]);
+            out.emit_parts(RecordParts { key: None, value, time: i, headers });
+        }
+        let rest = out.finish(Vec::new());
+        let chunks = host.take_emitted();
+        assert!(chunks.len() == 1 && chunks[0].1.aux.len() < CHUNK_BYTES + 10_000, "{} chunks", chunks.len());
+        let chunks: Vec<&types::Batch> = chunks.iter().map(|(_, chunk)| chunk).chain([&rest.main]).collect();
+        let records = chunks.iter().flat_map(|chunk| Batch::new(chunk, 0).expect("well formed").records());
+        let mut count = 0;
+        for (i, record) in (0..).zip(records) {
+            assert_eq!((record.time(), record.headers().count()), (i, usize::from(i % 2 == 0)));
+            assert_eq!((record.key_or_null(), record.value_or_null().is_some()), (None, i % 3 > 0));
+            count += 1;
+        }
+        assert_eq!(count, 1000);
+    }
+
+    #[test]
+    fn what_is_passed_on_keeps_its_headers_and_nulls() {
+        let host = Host::recording();
+        let mut headers = HeaderList::new();
+        headers.add("a", Some("1"));
+        headers.add("b", None::<&str>);
+        let mut first = Output::new(0, 1, 1, &host);
+        first.emit("plain", "v", 0);
+        first.emit_parts(RecordParts { key: Some(b""), value: None, time: 1, headers: headers.headers() });
+        first.emit("plain", "w", 2);
+        let input = first.finish(Vec::new()).main;
+        let mut second = Output::new(0, 1, 1, &host);
+        for record in Batch::new(&input, 0).expect("well formed").records() {
+            second.forward(record);
+            second.forward_with(record, |value| value.push(b"new"));
+            second.emit_parts(RecordParts { headers: Headers::default(), ..record.parts() });
+        }
+        let output = second.finish(Vec::new()).main;
+        let all: Vec<_> = Batch::new(&output, 0).expect("well formed").records().collect();
+        let parts: Vec<_> = all.iter().map(Record::parts).collect();
+        let given = RecordParts { key: Some(b""), value: None, time: 1, headers: headers.headers() };
+        assert_eq!(parts[3], given);
+        assert_eq!(parts[4], RecordParts { value: Some(b"new"), ..given });
+        assert_eq!(parts[5], RecordParts { headers: Headers::default(), ..given });
+        let plain = RecordParts { key: Some(&b"plain"[..]), value: Some(b"v"), time: 0, headers: Headers::default() };
+        assert_eq!(parts[..3], [plain, RecordParts { value: Some(b"new"), ..plain }, plain]);
+        let mut plain = Output::new(0, 1, 1, &host);
+        plain.forward(all[0]);
+        assert_eq!(plain.finish(Vec::new()).main.aux, [], "of a batch with headers, a record without");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::bindings::types;
 use crate::driver::{BoundedPlugin, Call, Instance, Plugin};
 use crate::error::Error;
 use crate::host::{Grants, Host, Task};
+use crate::meta::{Blocks, EMPTY_KEY, Headers, NULL_VALUE, RecordParts};
 use std::collections::HashMap;
 
 /// A record that an operator gave.
@@ -34,6 +35,34 @@ impl Emitted {
     /// If it is not UTF-8.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.value).expect("the test looks at it as text")
+    }
+}
+
+/// A record that an operator gave, with all that it can have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmittedParts {
+    /// Its key; none: null.
+    pub key: Option<Vec<u8>>,
+    /// Its value; none: null.
+    pub value: Option<Vec<u8>>,
+    /// Its event time in milliseconds since the Unix epoch.
+    pub time: i64,
+    /// Names and values of its headers; a value may be null.
+    pub headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+impl EmittedParts {
+    fn of(record: RecordParts<'_>) -> Self {
+        let RecordParts { key, value, time, headers } = record;
+        let headers = headers.map(|(name, value)| (name.to_vec(), value.map(<[u8]>::to_vec))).collect();
+        EmittedParts { key: key.map(<[u8]>::to_vec), value: value.map(<[u8]>::to_vec), time, headers }
+    }
+}
+
+impl From<EmittedParts> for Emitted {
+    /// What is null becomes empty.
+    fn from(parts: EmittedParts) -> Self {
+        Emitted { key: parts.key.unwrap_or_default(), value: parts.value.unwrap_or_default(), time: parts.time }
     }
 }
 
@@ -83,8 +112,8 @@ pub struct Harness {
     keyed: bool,
     side_outputs: Vec<String>,
     inputs: u32,
-    main: Vec<Emitted>,
-    sides: Vec<Vec<Emitted>>,
+    main: Vec<EmittedParts>,
+    sides: Vec<Vec<EmittedParts>>,
 }
 
 /// The first and only subtask of an operator in a test.
@@ -126,7 +155,15 @@ impl Harness {
 
     /// Sends one batch of (key, value, event time in ms) to input `port`. If it fails, nothing of it was applied.
     pub fn send<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, port: u32, records: &[(K, V, i64)]) -> Result<(), HarnessError> {
-        let (input, key_of, keys) = batch(records);
+        self.send_batch(port, batch(records))
+    }
+
+    /// Sends one batch of records with all that they can have to input `port`. If it fails, nothing of it was applied.
+    pub fn send_parts(&mut self, port: u32, records: &[RecordParts<'_>]) -> Result<(), HarnessError> {
+        self.send_batch(port, batch_of_parts(records.iter().copied()))
+    }
+
+    fn send_batch(&mut self, port: u32, (input, key_of, keys): Input) -> Result<(), HarnessError> {
         let states = self.prefetch(&keys);
         let key_of = if self.keyed { &key_of[..] } else { &[] };
         let before = self.state.snapshot();
@@ -178,6 +215,11 @@ impl Harness {
 
     /// What the main output got since the last time.
     pub fn take_main(&mut self) -> Vec<Emitted> {
+        self.take_main_parts().into_iter().map(Emitted::from).collect()
+    }
+
+    /// The same with headers, and with what is null.
+    pub fn take_main_parts(&mut self) -> Vec<EmittedParts> {
         std::mem::take(&mut self.main)
     }
 
@@ -186,6 +228,14 @@ impl Harness {
     /// # Panics
     /// If the operator declares no such side output.
     pub fn take_side(&mut self, name: &str) -> Vec<Emitted> {
+        self.take_side_parts(name).into_iter().map(Emitted::from).collect()
+    }
+
+    /// The same with headers, and with what is null.
+    ///
+    /// # Panics
+    /// If the operator declares no such side output.
+    pub fn take_side_parts(&mut self, name: &str) -> Vec<EmittedParts> {
         let at = self.side_outputs.iter().position(|side| side == name);
         std::mem::take(&mut self.sides[at.unwrap_or_else(|| panic!("no side output '{name}' in {:?}", self.side_outputs))])
     }
@@ -232,7 +282,7 @@ impl Harness {
             return;
         }
         let batch = Batch::new(chunk, 0).expect("the output's columns fit together");
-        let records = batch.records().map(|r| Emitted { key: r.key().to_vec(), value: r.value().to_vec(), time: r.time() });
+        let records = batch.records().map(|record| EmittedParts::of(record.parts()));
         match port.checked_sub(1) {
             None => self.main.extend(records),
             Some(side) => self.sides[side as usize].extend(records),
@@ -241,21 +291,74 @@ impl Harness {
 }
 
 /// A batch as the host makes it: its columns, the distinct key of each record, and the distinct keys.
-pub(super) fn batch<K: AsRef<[u8]>, V: AsRef<[u8]>>(records: &[(K, V, i64)]) -> (types::Batch, Vec<u8>, Vec<Vec<u8>>) {
-    let mut batch =
-        types::Batch { count: records.len() as u32, data: Vec::new(), index: vec![0; 4], times: Vec::new(), aux: Vec::new() };
+type Input = (types::Batch, Vec<u8>, Vec<Vec<u8>>);
+
+/// The batch of plain records.
+pub(super) fn batch<K: AsRef<[u8]>, V: AsRef<[u8]>>(records: &[(K, V, i64)]) -> Input {
+    batch_of_parts(records.iter().map(|(key, value, time)| RecordParts {
+        // An empty key that nobody calls one is none.
+        key: (!key.as_ref().is_empty()).then_some(key.as_ref()),
+        value: Some(value.as_ref()),
+        time: *time,
+        headers: Headers::default(),
+    }))
+}
+
+fn batch_of_parts<'a>(records: impl Iterator<Item = RecordParts<'a>>) -> Input {
+    let mut batch = types::Batch { count: 0, data: Vec::new(), index: vec![0; 4], times: Vec::new(), aux: Vec::new() };
+    let mut blocks = Blocks::default();
     let (mut key_of, mut keys, mut seen) = (Vec::new(), Vec::new(), HashMap::new());
-    for (key, value, time) in records {
-        for bytes in [key.as_ref(), value.as_ref()] {
-            batch.data.extend_from_slice(bytes);
+    for (record, RecordParts { key, value, time, headers }) in records.enumerate() {
+        for bytes in [key, value] {
+            batch.data.extend_from_slice(bytes.unwrap_or_default());
             batch.index.extend_from_slice(&(batch.data.len() as u32).to_le_bytes());
         }
         batch.times.extend_from_slice(&time.to_le_bytes());
-        let distinct = *seen.entry(key.as_ref().to_vec()).or_insert_with(|| {
-            keys.push(key.as_ref().to_vec());
+        batch.count += 1;
+        let empty_key = if key.is_some_and(<[u8]>::is_empty) { EMPTY_KEY } else { 0 };
+        blocks.note(record, empty_key | if value.is_none() { NULL_VALUE } else { 0 }, headers);
+        let key = key.unwrap_or_default().to_vec();
+        let distinct = *seen.entry(key.clone()).or_insert_with(|| {
+            keys.push(key);
             keys.len() as u32 - 1
         });
         key_of.extend_from_slice(&distinct.to_le_bytes());
     }
+    batch.aux = blocks.encode(batch.count as usize);
     (batch, key_of, keys)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prelude::*;
+
+    #[derive(Default)]
+    struct Upper;
+
+    impl Operator for Upper {
+        const INFO: Info = crate::info!();
+        fn process(&mut self, record: Record<'_>, out: &mut Output) -> Result<(), Error> {
+            match record.value_or_null() {
+                Some(value) => out.forward_with(record, |bytes| bytes.push(&value.to_ascii_uppercase())),
+                None => out.forward(record),
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_map_keeps_headers_and_deletions() {
+        let mut headers = HeaderList::new();
+        headers.add("to", Some("x"));
+        let record = RecordParts { key: Some(b"k"), value: Some(b"v"), time: 1, headers: headers.headers() };
+        let deletion = RecordParts { value: None, time: 2, headers: Headers::default(), ..record };
+        let mut harness = Harness::open(Upper, "{}").unwrap();
+        harness.send_parts(0, &[record, deletion]).unwrap();
+        harness.send(0, &[("", "w", 3)]).unwrap();
+        let given = harness.take_main_parts();
+        assert_eq!(given[0], EmittedParts::of(RecordParts { value: Some(b"V"), ..record }));
+        assert_eq!(given[1], EmittedParts::of(deletion));
+        assert_eq!((given[2].key.as_deref(), given[2].value.as_deref()), (None, Some(&b"W"[..])));
+    }
 }

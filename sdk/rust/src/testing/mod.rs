@@ -9,7 +9,7 @@ mod memory_state;
 mod sink;
 
 pub use folders::MemoryFolders;
-pub use harness::{BadRecord, Emitted, Harness, HarnessError, task};
+pub use harness::{BadRecord, Emitted, EmittedParts, Harness, HarnessError, task};
 pub use memory_state::MemoryState;
 pub use sink::SinkHarness;
 
