@@ -48,7 +48,10 @@ impl SinkWriter for Writer {
         self.lines.clear();
         self.lines.reserve(batch.data_len() + batch.len());
         for record in batch.records() {
-            self.lines.extend_from_slice(record.value());
+            let Some(value) = record.value_or_null() else {
+                return Err(Error::fatal("a record's value is null, which a line can't say"));
+            };
+            self.lines.extend_from_slice(value);
             self.lines.push(b'\n');
         }
         let open = self.open.as_mut().ok_or_else(|| Error::fatal("write without begin"))?;

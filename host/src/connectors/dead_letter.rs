@@ -3,6 +3,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
+use std::borrow::Cow;
+use weir_plugin::batch::Headers;
 
 /// A bad record, and everything known about it.
 #[derive(Clone, Debug)]
@@ -17,10 +19,12 @@ pub struct DeadLetter<'a> {
     pub places: &'a [Place<'a>],
     /// Why it was refused.
     pub reason: &'a str,
-    /// Its key.
-    pub key: &'a [u8],
-    /// Its value.
-    pub value: &'a [u8],
+    /// Its key; none: null.
+    pub key: Option<&'a [u8]>,
+    /// Its value; none: null.
+    pub value: Option<&'a [u8]>,
+    /// Its headers.
+    pub headers: Headers<'a>,
 }
 
 /// A range of positions in one split, by name.
@@ -36,7 +40,7 @@ pub struct Place<'a> {
     pub last: u64,
 }
 
-/// The fields, in this order. `key` and `value` are base64.
+/// The fields, in this order. `key`, `value` and those of the headers are base64, or null; a null key is "", as most have none.
 #[derive(Serialize)]
 struct Line<'a> {
     job: &'a str,
@@ -49,7 +53,10 @@ struct Line<'a> {
     or: &'a [Place<'a>],
     reason: &'a str,
     key: String,
-    value: String,
+    value: Option<String>,
+    /// Name, which is text as a rule, and value; left out if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    headers: Vec<(Cow<'a, str>, Option<String>)>,
 }
 
 /// The JSON object, without a newline and with none inside.
@@ -61,8 +68,12 @@ pub fn dead_letter_line(letter: &DeadLetter<'_>) -> Vec<u8> {
         place: letter.places.first().copied(),
         or: letter.places.get(1..).unwrap_or(&[]),
         reason: letter.reason,
-        key: STANDARD.encode(letter.key),
-        value: STANDARD.encode(letter.value),
+        key: STANDARD.encode(letter.key.unwrap_or_default()),
+        value: letter.value.map(|value| STANDARD.encode(value)),
+        headers: letter
+            .headers
+            .map(|(name, value)| (String::from_utf8_lossy(name), value.map(|value| STANDARD.encode(value))))
+            .collect(),
     };
     serde_json::to_vec(&line).expect("strings and numbers are always JSON")
 }
@@ -70,6 +81,7 @@ pub fn dead_letter_line(letter: &DeadLetter<'_>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_plugin::batch::RecordBatch;
 
     fn letter<'a>(places: &'a [Place<'a>]) -> DeadLetter<'a> {
         DeadLetter {
@@ -78,8 +90,9 @@ mod tests {
             plugin: "ab12",
             places,
             reason: "no \"year\"\nat all",
-            key: b"",
-            value: b"2013,x\xff",
+            key: None,
+            value: Some(b"2013,x\xff"),
+            headers: Headers::default(),
         }
     }
 
@@ -91,6 +104,17 @@ mod tests {
             r#""reason":"no \"year\"\nat all","key":"","value":"MjAxMyx4/w=="}"#
         );
         assert_eq!(String::from_utf8(dead_letter_line(&letter(&[place]))).expect("UTF-8"), expected);
+    }
+
+    #[test]
+    fn what_is_null_and_headers_are_kept() {
+        let mut record = RecordBatch::new();
+        record.push_nullable(Some(b"k"), None, 0);
+        record.push_header(b"trace", Some(b"x"));
+        record.push_header(b"none", None);
+        let letter = DeadLetter { key: record.key_or_null(0), value: None, headers: record.headers(0), ..letter(&[]) };
+        let line = String::from_utf8(dead_letter_line(&letter)).expect("UTF-8");
+        assert!(line.ends_with(r#""key":"aw==","value":null,"headers":[["trace","eA=="],["none",null]]}"#), "{line}");
     }
 
     #[test]

@@ -313,6 +313,19 @@ fn a_used_identity_is_refused() {
 }
 
 #[test]
+fn a_null_value_is_no_empty_line() {
+    let dir = tempfile::tempdir().expect("a folder can be made");
+    let mut writer = writer(dir.path(), 0);
+    writer.begin(&id(1)).expect("begins");
+    let mut records = values(&["a", ""]);
+    writer.write(&records).expect("an empty value is a line");
+    records.push_nullable(Some(b"k"), None, 0);
+    let refused = writer.write(&records).expect_err("a line can't say it");
+    assert_eq!(refused.remedy, Remedy::Permanent);
+    assert!(refused.message.contains("sink out: a record's value is null"), "{refused}");
+}
+
+#[test]
 fn large_transactions_are_whole() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let line = "x".repeat(999);

@@ -78,6 +78,10 @@ impl SinkWriter for FileWriter {
         if records.is_empty() {
             return Ok(());
         }
+        if records.first_null_value().is_some() {
+            let why = "a record's value is null, which a line can't say: have an operator leave such records out, or write them otherwise";
+            return Err(ConnectorError::permanent(format!("sink {}: {why}", self.staging.sink())));
+        }
         let open = match &mut self.open {
             Some(open) => open,
             None => {

@@ -138,8 +138,9 @@ impl Drill<'_> {
         for (own, redirected) in self.graph.sinks.iter().zip(&graph.sinks) {
             if let (SinkConnectorSpec::Kafka(own), SinkConnectorSpec::Kafka(redirected)) = (&own.connector, &redirected.connector)
             {
-                kafka_drill::create_like(&own.cluster, &own.topic, &redirected.topic).map_err(|error| error.message)?;
-                self.topics.push((own.cluster.clone(), redirected.topic.clone()));
+                let (Some(like), Some(topic)) = (&own.topic, &redirected.topic) else { continue };
+                kafka_drill::create_like(&own.cluster, like, topic).map_err(|error| error.message)?;
+                self.topics.push((own.cluster.clone(), topic.clone()));
             }
         }
         Ok((Job { weir: self.weir.clone(), file: self.wish.file.clone(), folder }, graph))

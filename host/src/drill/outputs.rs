@@ -14,8 +14,8 @@ const SAMPLES: usize = 5;
 /// Bytes of one that are shown.
 const SHOWN_BYTES: usize = 200;
 
-/// Called with each record's key and value; a line of a file is a value.
-type Each<'e> = &'e mut dyn FnMut(Option<&[u8]>, Option<&[u8]>);
+/// Called with each record's key, value and headers; a line of a file is a value.
+type Each<'e> = &'e mut dyn FnMut(Option<&[u8]>, Option<&[u8]>, &[u8]);
 
 /// How often each record is there, by a 128-bit hash of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,13 +50,14 @@ impl Compared {
     }
 }
 
-fn hash(key: Option<&[u8]>, value: Option<&[u8]>) -> u128 {
+fn hash(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[u8]) -> u128 {
     let mut hash = Xxh3::new();
     // None and empty are different things, and so are "a" before "bc" and "ab" before "c".
     for part in [key, value] {
         hash.update(&part.map_or(u64::MAX, |part| part.len() as u64).to_le_bytes());
         hash.update(part.unwrap_or_default());
     }
+    hash.update(headers);
     hash.digest128()
 }
 
@@ -64,8 +65,8 @@ impl Multiset {
     /// All that a sink has committed.
     pub fn of(sink: &SinkSpec) -> Result<Self, ConnectorError> {
         let mut all = Multiset::default();
-        each_record(sink, &mut |key, value| {
-            *all.counts.entry(hash(key, value)).or_insert(0) += 1;
+        each_record(sink, &mut |key, value, headers| {
+            *all.counts.entry(hash(key, value, headers)).or_insert(0) += 1;
             all.records += 1;
         })?;
         Ok(all)
@@ -106,8 +107,8 @@ fn samples(word: &str, of: &SinkSpec, mut wanted: HashMap<u128, i64>, into: &mut
         return Ok(());
     }
     let most = into.len() + SAMPLES;
-    each_record(of, &mut |key, value| {
-        if into.len() < most && wanted.remove(&hash(key, value)).is_some() {
+    each_record(of, &mut |key, value, headers| {
+        if into.len() < most && wanted.remove(&hash(key, value, headers)).is_some() {
             let text = |part: &[u8]| String::from_utf8_lossy(&part[..part.len().min(SHOWN_BYTES)]).into_owned();
             let key = key.map(|key| format!("{} → ", text(key))).unwrap_or_default();
             into.push(format!("{word}: {key}{}", value.map_or("(null)".to_owned(), text)));
@@ -119,7 +120,7 @@ fn samples(word: &str, of: &SinkSpec, mut wanted: HashMap<u128, i64>, into: &mut
 pub fn place(sink: &SinkSpec) -> String {
     match &sink.connector {
         SinkConnectorSpec::File { path } => path.display().to_string(),
-        SinkConnectorSpec::Kafka(kafka) => format!("topic {}", kafka.topic),
+        SinkConnectorSpec::Kafka(kafka) => format!("topic {}", kafka.topic.as_deref().unwrap_or("of each record")),
         SinkConnectorSpec::Discard | SinkConnectorSpec::Plugin { .. } => "nowhere".to_owned(),
     }
 }
@@ -135,7 +136,10 @@ pub fn is_comparable(sink: &SinkSpec) -> bool {
 fn each_record(sink: &SinkSpec, each: Each<'_>) -> Result<(), ConnectorError> {
     match &sink.connector {
         SinkConnectorSpec::File { path } => each_line(path, each),
-        SinkConnectorSpec::Kafka(kafka) => kafka_drill::each_committed(&kafka.cluster, &kafka.topic, each),
+        SinkConnectorSpec::Kafka(kafka) => match &kafka.topic {
+            Some(topic) => kafka_drill::each_committed(&kafka.cluster, topic, each),
+            None => Ok(()),
+        },
         SinkConnectorSpec::Discard | SinkConnectorSpec::Plugin { .. } => Ok(()),
     }
 }
@@ -161,7 +165,7 @@ fn each_line(folder: &Path, each: Each<'_>) -> Result<(), ConnectorError> {
         let mut file = BufReader::new(std::fs::File::open(&path).map_err(|error| failed(&path, &error))?);
         let mut line = Vec::new();
         while file.read_until(b'\n', &mut line).map_err(|error| failed(&path, &error))? > 0 {
-            each(None, Some(line.strip_suffix(b"\n").unwrap_or(&line)));
+            each(None, Some(line.strip_suffix(b"\n").unwrap_or(&line)), &[]);
             line.clear();
         }
     }
@@ -202,8 +206,9 @@ mod tests {
     #[test]
     fn where_a_key_ends_matters() {
         let some = |text: &'static str| Some(text.as_bytes());
-        assert_ne!(hash(some("a"), some("bc")), hash(some("ab"), some("c")));
-        assert_ne!(hash(None, some("x")), hash(some(""), some("x")));
-        assert_ne!(hash(some("x"), None), hash(some("x"), some("")));
+        assert_ne!(hash(some("a"), some("bc"), &[]), hash(some("ab"), some("c"), &[]));
+        assert_ne!(hash(None, some("x"), &[]), hash(some(""), some("x"), &[]));
+        assert_ne!(hash(some("x"), None, &[]), hash(some("x"), some(""), &[]));
+        assert_ne!(hash(some("x"), None, b"header"), hash(some("x"), None, &[]));
     }
 }

@@ -26,7 +26,13 @@ pub fn redirect(graph: &mut JobGraph, folder: &Path) {
                 sink.section["path"] = json!(path.to_string_lossy().replace("${", "$${"));
             }
             SinkConnectorSpec::Kafka(kafka) => {
-                kafka.topic = format!("{}.{label}", kafka.topic);
+                // All of it goes to one topic: those that headers name are others'.
+                if kafka.topic_header.take().is_some()
+                    && let Some(section) = sink.section.as_object_mut()
+                {
+                    section.remove("topic_header");
+                }
+                kafka.topic = kafka.topic.as_ref().map(|topic| format!("{topic}.{label}"));
                 kafka.prefix = format!("{}.{label}", kafka.prefix);
                 sink.section["topic"] = json!(kafka.topic);
                 sink.section["transaction_prefix"] = json!(kafka.prefix);
@@ -45,6 +51,11 @@ pub fn refusals(graph: &JobGraph) -> Vec<Problem> {
             Problem::new(format!("sink {}", sink.name), what, "drill the job with a file or Kafka sink in its place")
         })
         .collect();
+    problems.extend(graph.sinks.iter().filter(|sink| names_no_topic(&sink.connector)).map(|sink| {
+        let what = "its records name their topics, and a drill writes to none of those";
+        let next = "give it a 'topic', too: in a drill, all of its records go to one like that";
+        Problem::new(format!("sink {}", sink.name), what, next)
+    }));
     let compared =
         |connector: &SinkConnectorSpec| matches!(connector, SinkConnectorSpec::File { .. } | SinkConnectorSpec::Kafka(_));
     if problems.is_empty() && !graph.sinks.iter().any(|sink| compared(&sink.connector)) {
@@ -52,6 +63,10 @@ pub fn refusals(graph: &JobGraph) -> Vec<Problem> {
         problems.push(Problem::new(format!("job '{}'", graph.name), "it has no output that could be compared", next));
     }
     problems
+}
+
+fn names_no_topic(connector: &SinkConnectorSpec) -> bool {
+    matches!(connector, SinkConnectorSpec::Kafka(kafka) if kafka.topic.is_none())
 }
 
 #[cfg(test)]
@@ -81,16 +96,24 @@ mod tests {
         let mut topics = graph("connector = \"kafka\"\nbrokers = \"b:1\"\ntopic = \"results\"");
         redirect(&mut topics, Path::new("/drill/ab-oracle"));
         let SinkConnectorSpec::Kafka(kafka) = &topics.sinks[0].connector else { panic!("a Kafka sink") };
-        assert_eq!((kafka.topic.as_str(), kafka.prefix.as_str()), ("results.ab-oracle", "weir-j-out.ab-oracle"));
+        assert_eq!((kafka.topic.as_deref(), kafka.prefix.as_str()), (Some("results.ab-oracle"), "weir-j-out.ab-oracle"));
         let section = &topics.sinks[0].section;
         assert_eq!((&section["topic"], &section["transaction_prefix"]), (&json!(kafka.topic), &json!(kafka.prefix)));
         assert_eq!(refusals(&topics), []);
+
+        let mut named = graph("connector = \"kafka\"\nbrokers = \"b:1\"\ntopic = \"results\"\ntopic_header = \"to\"");
+        redirect(&mut named, Path::new("/drill/ab-oracle"));
+        let SinkConnectorSpec::Kafka(kafka) = &named.sinks[0].connector else { panic!("a Kafka sink") };
+        assert_eq!((kafka.topic.as_deref(), &kafka.topic_header), (Some("results.ab-oracle"), &None));
+        assert_eq!(named.sinks[0].section.get("topic_header"), None);
     }
 
     #[test]
     fn what_cannot_be_compared_is_refused() {
         let discarded = refusals(&graph("connector = \"discard\""));
         assert!(discarded[0].what.contains("no output that could be compared"), "{discarded:?}");
+        let named = refusals(&graph("connector = \"kafka\"\nbrokers = \"b:1\"\ntopic_header = \"to\""));
+        assert!(named[0].place == "sink out" && named[0].what.contains("name their topics"), "{named:?}");
         let plugin = refusals(&graph("connector = \"plugin\"\nplugin = \"x.wasm\""));
         assert!(plugin[0].place == "sink out" && plugin[0].what.contains("it is a plugin"), "{plugin:?}");
     }

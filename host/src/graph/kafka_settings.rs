@@ -80,7 +80,7 @@ pub(super) fn source(section: &mut Section<'_, '_>, folder: &Path, default_group
 /// Reads the keys of a sink. `default_prefix`: how its transactions' names begin.
 pub(super) fn sink(section: &mut Section<'_, '_>, folder: &Path, default_prefix: &str, needs: TransactionNeeds) -> KafkaSinkSpec {
     let cluster = cluster(section, folder);
-    let topic = sink_topic(section);
+    let (topic, topic_header) = sink_topic(section);
     let prefix = match section.text("transaction_prefix") {
         Some(text) => {
             let fits = !text.resolved.is_empty() && text.resolved.len() <= PREFIX_MAX && text.resolved.bytes().all(is_name_byte);
@@ -113,7 +113,7 @@ pub(super) fn sink(section: &mut Section<'_, '_>, folder: &Path, default_prefix:
     let times = [("record", true), ("now", false)];
     let why = "a record's event time becomes its timestamp";
     let keep_time = section.choice("time", &times, &[], Some(("record", why))).unwrap_or(true);
-    KafkaSinkSpec { cluster, topic, prefix, transaction_timeout, keep_time, needs }
+    KafkaSinkSpec { cluster, topic, topic_header, prefix, transaction_timeout, keep_time, needs }
 }
 
 fn cluster(section: &mut Section<'_, '_>, folder: &Path) -> KafkaCluster {
@@ -237,7 +237,8 @@ fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-')
 }
 
-fn is_topic(name: &str) -> bool {
+/// Whether brokers would take it as the name of a topic.
+pub(crate) fn is_topic(name: &str) -> bool {
     !name.is_empty() && name.len() <= NAME_MAX && name != "." && name != ".." && name.bytes().all(is_name_byte)
 }
 
@@ -288,13 +289,26 @@ fn topics(section: &mut Section<'_, '_>) -> KafkaTopics {
     KafkaTopics::Names(names)
 }
 
-fn sink_topic(section: &mut Section<'_, '_>) -> String {
-    section.later("topic_header");
-    let text = section.required_text("topic", "name the topic, as in topic = \"balances\"");
-    if let Some(text) = &text {
+/// `topic`, `topic_header`: at least one of them.
+fn sink_topic(section: &mut Section<'_, '_>) -> (Option<String>, Option<String>) {
+    let header = section.text("topic_header");
+    if let Some(text) = header.as_ref().filter(|text| text.resolved.is_empty()) {
+        section.problem(text.span.clone(), "'topic_header' is empty", "name the header that holds a record's topic");
+    }
+    let next = "name the topic, as in topic = \"balances\", or the header that names it, as in topic_header = \"topic\"";
+    let topic = match &header {
+        None => section.required_text("topic", next),
+        Some(_) if section.has("topic") => section.text("topic"),
+        Some(_) => {
+            section.get("topic");
+            section.note("topic", "", Some("a record without the header stops the job"));
+            None
+        }
+    };
+    if let Some(text) = &topic {
         check_topic(section, text);
     }
-    text.map(|text| text.resolved).unwrap_or_default()
+    (topic.map(|text| text.resolved), header.map(|text| text.resolved))
 }
 
 /// `start`: a word, `{ timestamp_ms = N }`, or `{ offsets = { "topic/partition" = N } }`.

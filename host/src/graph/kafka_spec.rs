@@ -130,8 +130,10 @@ pub struct KafkaSourceSpec {
 pub struct KafkaSinkSpec {
     /// Where.
     pub cluster: KafkaCluster,
-    /// What.
-    pub topic: String,
+    /// What; none: `topic_header` names a topic for each record.
+    pub topic: Option<String>,
+    /// The header that names a record's topic; a record without it goes to `topic`.
+    pub topic_header: Option<String>,
     /// How the names of its transactions begin.
     pub prefix: String,
     /// How long a transaction may be open; none: derived from the job and the brokers.
@@ -213,7 +215,8 @@ impl KafkaSinkSpec {
     /// The settings as a manifest keeps them.
     pub(super) fn stored(&self) -> Vec<(&'static str, Value)> {
         let mut out = self.cluster.stored();
-        out.push(("topic", literal(&self.topic)));
+        out.extend(self.topic.as_deref().map(|topic| ("topic", literal(topic))));
+        out.extend(self.topic_header.as_deref().map(|header| ("topic_header", literal(header))));
         out.push(("transaction_prefix", literal(&self.prefix)));
         if let Some(timeout) = self.transaction_timeout {
             out.push(("transaction_timeout", json!(super::units::show_duration(timeout))));

@@ -65,7 +65,10 @@ fn what_is_left_out_has_a_default() {
     assert_eq!((source.discovery, source.on_lost_offsets), (Some(Duration::from_secs(30)), LostOffsets::Fail));
     assert_eq!((source.group.as_str(), source.commit_offsets), ("weir-orders-in", false));
     let sink = sink(JOB);
-    assert_eq!((sink.cluster.brokers.as_str(), sink.topic.as_str(), sink.prefix.as_str()), ("c:1", "z", "weir-orders-out"));
+    assert_eq!(
+        (sink.cluster.brokers.as_str(), sink.topic.as_deref(), sink.prefix.as_str()),
+        ("c:1", Some("z"), "weir-orders-out")
+    );
     // 1 s of interval, 2 min of checkpoint, 5 min of restart, 30 s.
     assert_eq!(sink.needs.lifetime(), Duration::from_secs(451));
 }
@@ -77,6 +80,20 @@ fn a_start_may_be_a_time_or_offsets() {
     assert_eq!(offsets, KafkaStart::Offsets([("x/0".to_owned(), 5)].into()));
     let pattern = source(&JOB.replace(SOURCE, "topic_pattern = \"x-.*\"")).topics;
     assert_eq!(pattern, KafkaTopics::Pattern("x-.*".to_owned()));
+}
+
+#[test]
+fn a_header_may_name_the_topic() {
+    let both = sink(&with(SINK, "topic_header = \"to\""));
+    assert_eq!((both.topic.as_deref(), both.topic_header.as_deref()), (Some("z"), Some("to")));
+    let text = JOB.replace(SINK, "topic_header = \"$${to}\"");
+    let header = sink(&text);
+    assert_eq!((header.topic, header.topic_header.as_deref()), (None, Some("${to}")));
+    // As a manifest keeps it.
+    let section = parse(&text).expect("a good job").sinks[0].section.clone();
+    let again = sink_from_section(&section, &environment).expect("its own section");
+    let SinkConnectorSpec::Kafka(again) = again.connector else { panic!("it is kafka") };
+    assert_eq!((again.topic, again.topic_header.as_deref()), (None, Some("${to}")));
 }
 
 #[test]
@@ -93,7 +110,8 @@ fn what_cannot_be_is_refused_with_its_cure() {
         (with(SOURCE, "options = { \"isolation.level\" = \"x\" }"), "set 'isolation'"),
         (with(SOURCE, "options = { \"sasl.password\" = \"x\" }"), "set 'sasl'"),
         (with(SINK, "options = { \"acks\" = 1 }"), "weir needs all"),
-        (with(SINK, "topic_header = \"to\""), "not in this version"),
+        (with(SINK, "topic_header = \"\""), "'topic_header' is empty"),
+        (JOB.replace(SINK, ""), "or the header that names it"),
         (with(SINK, "transaction_prefix = \"a b\""), "use up to 150"),
         (with(SINK, "transaction_timeout = \"1ms\""), "below a second"),
         (with(SINK, "tls = { key = \"k.pem\" }"), "go together"),

@@ -26,6 +26,7 @@ pub use document::Setting;
 pub(crate) use document::suggestion;
 pub use execution::{ExecutionGraph, PluginFacts};
 pub use job_graph::*;
+pub(crate) use kafka_settings::is_topic;
 pub use kafka_spec::*;
 pub use problem::Problem;
 

@@ -485,8 +485,9 @@ impl Task {
                 plugin: &route.plugin,
                 places: &places,
                 reason,
-                key: batch.records.key(i),
-                value: batch.records.value(i),
+                key: batch.records.key_or_null(i),
+                value: batch.records.value_or_null(i),
+                headers: batch.records.headers(i),
             });
             letters.push(&[], &line, batch.records.time(i));
         }

@@ -8,7 +8,8 @@ use crate::{blocking, clock};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::{Message, Offset, TopicPartitionList};
+use rdkafka::message::{Headers, Message};
+use rdkafka::{Offset, TopicPartitionList};
 use std::time::Duration;
 
 /// How long the reader waits for the next record before it looks at its deadline.
@@ -60,11 +61,12 @@ pub fn delete(cluster: &KafkaCluster, topics: &[String]) -> Result<(), Connector
     }
 }
 
-/// Every record that a `read_committed` reader sees, as (key, value); up to the first open transaction of each partition.
+/// Every record that a `read_committed` reader sees, as (key, value, all of its headers with their lengths); up to the first open
+/// transaction of each partition.
 pub fn each_committed(
     cluster: &KafkaCluster,
     topic: &str,
-    each: &mut dyn FnMut(Option<&[u8]>, Option<&[u8]>),
+    each: &mut dyn FnMut(Option<&[u8]>, Option<&[u8]>, &[u8]),
 ) -> Result<(), ConnectorError> {
     let mut config = client::config(cluster, "weir-drill", &[]);
     config.set("group.id", "weir-drill").set("isolation.level", "read_committed");
@@ -79,6 +81,7 @@ pub fn each_committed(
         list.add_partition_offset(topic, *partition, Offset::Beginning).map_err(|error| failed(topic, "reading", &error))?;
     }
     consumer.assign(&list).map_err(|error| failed(topic, "reading", &error))?;
+    let mut headers = Vec::new();
     let (mut left, mut heard) = (partitions.len(), clock::monotonic());
     while left > 0 {
         match consumer.poll(SLICE) {
@@ -88,7 +91,16 @@ pub fn each_committed(
             None => continue,
             Some(Err(KafkaError::PartitionEOF(_))) => left -= 1,
             Some(Err(error)) => return Err(failed(topic, "reading", &error)),
-            Some(Ok(record)) => each(record.key(), record.payload()),
+            Some(Ok(record)) => {
+                headers.clear();
+                for header in record.headers().into_iter().flat_map(|all| all.iter()) {
+                    for part in [Some(header.key.as_bytes()), header.value] {
+                        headers.extend_from_slice(&part.map_or(u64::MAX, |part| part.len() as u64).to_le_bytes());
+                        headers.extend_from_slice(part.unwrap_or_default());
+                    }
+                }
+                each(record.key(), record.payload(), &headers);
+            }
         }
         heard = clock::monotonic();
     }

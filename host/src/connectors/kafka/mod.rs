@@ -13,6 +13,7 @@ mod outlook;
 mod partitioner;
 mod producer;
 mod reader;
+mod routing;
 mod sink;
 mod slots;
 mod source;

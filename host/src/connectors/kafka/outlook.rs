@@ -33,11 +33,17 @@ pub(super) fn of_sink(sink: &KafkaSinkConnector, is_first_start: bool) -> Outloo
 fn look_at_sink(sink: &KafkaSinkConnector, is_first_start: bool, out: &mut Outlook) -> Result<(), ConnectorError> {
     let settings = sink.settings();
     let (spec, place) = (&settings.spec, &settings.place);
-    let facts = sink.topic()?;
-    topic(&facts, out);
-    if facts.rights.is_some_and(|rights| !rights.write) {
-        let what = format!("this user may not write topic {}", spec.topic);
-        out.problems.push(Problem::new(place.as_str(), what, "grant it WRITE on the topic"));
+    if let Some(facts) = sink.topic()? {
+        topic(&facts, out);
+        if facts.rights.is_some_and(|rights| !rights.write) {
+            let what = format!("this user may not write topic {}", facts.name);
+            out.problems.push(Problem::new(place.as_str(), what, "grant it WRITE on the topic"));
+        }
+    }
+    if let Some(header) = &spec.topic_header {
+        out.facts.push(format!(
+            "header '{header}' of a record names its topic: those topics, and the right to write them, are not checked"
+        ));
     }
     if !sink.is_transactional() {
         out.warnings.push("at-least-once: after a failure some records come twice".to_owned());
@@ -104,7 +110,7 @@ fn transactions(sink: &KafkaSinkConnector, is_first_start: bool, out: &mut Outlo
     }
     out.facts.push(format!(
         "who reads {} must set isolation.level = read_committed, which Kafka's clients do not by themselves",
-        settings.spec.topic
+        settings.spec.topic.as_deref().unwrap_or("a topic that is written")
     ));
     Ok(())
 }

@@ -34,10 +34,10 @@ impl Partitioner {
         self.turn = self.turn.wrapping_add(1);
     }
 
-    /// The partition of a record; an empty key is none.
+    /// The partition of a record; `key`: none is null, which is not the empty key.
     #[inline]
-    pub(super) fn of(&self, key: &[u8], partitions: u32) -> i32 {
-        let hash = if key.is_empty() { self.turn } else { murmur2(key) & 0x7fff_ffff };
+    pub(super) fn of(&self, key: Option<&[u8]>, partitions: u32) -> i32 {
+        let hash = key.map_or(self.turn, |key| murmur2(key) & 0x7fff_ffff);
         (hash % partitions) as i32
     }
 }
@@ -69,8 +69,9 @@ mod tests {
         let mut seen = Vec::new();
         for _ in 0..4 {
             partitioner.next_batch();
-            assert_eq!(partitioner.of(b"", 4), partitioner.of(b"", 4));
-            seen.push(partitioner.of(b"", 4));
+            assert_eq!(partitioner.of(None, 4), partitioner.of(None, 4));
+            seen.push(partitioner.of(None, 4));
+            assert_eq!(partitioner.of(Some(b""), 4), 275_646_681 % 4, "the empty key is a key");
         }
         seen.sort_unstable();
         assert_eq!(seen, [0, 1, 2, 3]);

@@ -10,7 +10,7 @@ use rdkafka::ClientConfig;
 use std::time::Duration;
 
 /// How long the brokers may take to make one ready.
-const READY_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const READY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Statistics come every 100 ms.
 const IDENTITY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -20,8 +20,6 @@ pub(super) struct Ready {
     pub(super) producer: Producer,
     /// Where it is.
     pub(super) slot: SlotId,
-    /// Partitions of the topic.
-    pub(super) partitions: u32,
 }
 
 impl Ready {
@@ -49,14 +47,28 @@ fn config(settings: &SinkSettings, client_id: &str) -> ClientConfig {
     config
 }
 
-/// A producer without transactions; and the topic's partitions.
-pub(super) fn plain(settings: &SinkSettings, writer: u32) -> Result<(Producer, u32), ConnectorError> {
+/// Has a producer learn the topics that it will write to. Those that records have named are learned for speed alone: what is wrong
+/// with one is told when a record names it again.
+fn learn(settings: &SinkSettings, producer: &Producer) -> Result<(), ConnectorError> {
+    if let Some(topic) = &settings.spec.topic {
+        producer.topic(topic, READY_TIMEOUT).map_err(|error| client::error(&settings.place, &error))?;
+    }
+    for topic in settings.named_topics() {
+        if let Err(error) = producer.topic(&topic, READY_TIMEOUT) {
+            tracing::debug!("{}: topic {topic} is not learned ahead: {error}", settings.place);
+        }
+    }
+    Ok(())
+}
+
+/// A producer without transactions.
+pub(super) fn plain(settings: &SinkSettings, writer: u32) -> Result<Producer, ConnectorError> {
     let mut config = config(settings, &format!("{}-{writer}", settings.spec.prefix));
     config.set("message.timeout.ms", milliseconds(settings.spec.needs.checkpoint_timeout));
     let failed = |error| client::error(&settings.place, &error);
-    let mut producer = Producer::new(&config).map_err(failed)?;
-    let partitions = producer.learn(&settings.spec.topic, READY_TIMEOUT).map_err(failed)?;
-    Ok((producer, partitions))
+    let producer = Producer::new(&config).map_err(failed)?;
+    learn(settings, &producer)?;
+    Ok(producer)
 }
 
 /// Makes one ready. Takes 15 to 60 ms, and as long as the brokers need.
@@ -72,12 +84,12 @@ pub(super) fn ready(settings: &SinkSettings, slot: SlotId, timeout: Duration) ->
         .set("socket.timeout.ms", milliseconds(socket_timeout))
         .set("statistics.interval.ms", "100");
     let failed = |error| client::error(&settings.place, &error);
-    let mut producer = Producer::new(&config).map_err(failed)?;
-    let partitions = producer.learn(&settings.spec.topic, READY_TIMEOUT).map_err(failed)?;
+    let producer = Producer::new(&config).map_err(failed)?;
+    learn(settings, &producer)?;
     let restart = |what: String| ConnectorError::restart(format!("{}: transaction {id}: {what}", settings.place));
     producer.init_transactions(clock::monotonic() + READY_TIMEOUT).map_err(restart)?;
     producer.begin().map_err(restart)?;
-    Ok(Ready { producer, slot, partitions })
+    Ok(Ready { producer, slot })
 }
 
 fn milliseconds(time: Duration) -> String {

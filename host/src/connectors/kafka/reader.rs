@@ -125,7 +125,7 @@ impl Reader {
                 self.next += 1;
                 continue;
             };
-            let run = self.take_run(split, budget);
+            let run = self.take_run(split, budget)?;
             if self.splits[split].ended {
                 self.release(split)?;
             }
@@ -136,8 +136,8 @@ impl Reader {
         Ok(None)
     }
 
-    fn take_run(&mut self, at: usize, budget: Budget) -> Option<SourcePoll> {
-        let Reader { fetched, next, splits, source, .. } = self;
+    fn take_run(&mut self, at: usize, budget: Budget) -> Result<Option<SourcePoll>, ConnectorError> {
+        let Reader { fetched, next, splits, source, place, .. } = self;
         let split = &mut splits[at];
         let end = split.detail.end.unwrap_or(u64::MAX);
         let handle = handle_of(&fetched.get(*next));
@@ -162,27 +162,36 @@ impl Reader {
                 continue;
             }
             let (key, value) = (message.key(), message.value());
-            bytes += key.len() + value.len();
+            let length = key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len);
+            bytes += length;
             if records.is_empty() {
                 let ahead = (fetched.len() - *next).min(budget.records);
-                records = RecordBatch::with_capacity(ahead, (ahead * (key.len() + value.len())).min(budget.bytes));
+                records = RecordBatch::with_capacity(ahead, (ahead * length).min(budget.bytes));
                 first = offset;
             } else if bytes > budget.bytes {
                 break;
             } else {
                 has_gaps |= offset != split.position;
             }
-            records.push(key, value, message.timestamp_ms());
+            records.push_nullable(key, value, message.timestamp_ms());
+            let read = message.each_header(|name, value| {
+                bytes += name.len() + value.map_or(0, <[u8]>::len);
+                records.push_header(name, value);
+            });
+            read.map_err(|code| {
+                let partition = split.partition.name();
+                ConnectorError::permanent(format!("{place}: {partition}: the headers of offset {offset} can't be read: {code}"))
+            })?;
             split.position = offset + 1;
             split.ended = split.position >= end;
             *next += 1;
         }
         if records.is_empty() {
-            return None;
+            return Ok(None);
         }
         let span = SourceSpan { source: *source, split: split.index, first, last: split.position - 1 };
         let step = if has_gaps { PositionStep::Unknown } else { PositionStep::One };
-        Some(SourcePoll::Batch { records, provenance: Provenance::of_source(span, step) })
+        Ok(Some(SourcePoll::Batch { records, provenance: Provenance::of_source(span, step) }))
     }
 
     /// A partition was read to its end.

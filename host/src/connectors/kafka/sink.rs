@@ -16,12 +16,15 @@ use super::writer::{PlainWriter, TransactionalWriter};
 use crate::clock;
 use crate::graph::KafkaSinkSpec;
 use crate::graph::units::show_minutes;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use weir_kafka::{Described, Description, TopicFacts, TransactionAdmin, TransactionState};
 use weir_protocol::Generation;
 
+/// Topics that a new producer learns before records name them again.
+const LEARNED_AHEAD: usize = 64;
 /// A stock broker's limit.
 const STOCK_LIMIT: Duration = Duration::from_secs(900);
 
@@ -35,6 +38,8 @@ pub(super) struct SinkSettings {
     admin: Mutex<Option<TransactionAdmin>>,
     /// What its writers wait for.
     pub(super) waits: Waits,
+    /// Topics that records have named and that are there.
+    named: Mutex<BTreeSet<String>>,
 }
 
 /// The client, made at the first use.
@@ -55,6 +60,34 @@ impl std::ops::DerefMut for Admin<'_> {
 }
 
 impl SinkSettings {
+    /// Makes sure that a topic which records name is there: a producer that asks for it would have the brokers create it, if they
+    /// are set so. Asked once for each.
+    pub(super) fn find_named(&self, topic: &str) -> Result<(), ConnectorError> {
+        if self.named.lock().unwrap_or_else(PoisonError::into_inner).contains(topic) {
+            return Ok(());
+        }
+        if self.topic_facts(topic)?.is_none() {
+            let (place, header) = (&self.place, self.spec.topic_header.as_deref().unwrap_or_default());
+            let why = format!(
+                "{place}: there is no topic {topic}, which a record's header '{header}' names: create it first; weir creates none"
+            );
+            return Err(ConnectorError::permanent(why));
+        }
+        self.named.lock().unwrap_or_else(PoisonError::into_inner).insert(topic.to_owned());
+        Ok(())
+    }
+
+    /// Some of the topics that records have named.
+    pub(super) fn named_topics(&self) -> Vec<String> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner).iter().take(LEARNED_AHEAD).cloned().collect()
+    }
+
+    /// What the brokers say of a topic; none: it is not there.
+    fn topic_facts(&self, topic: &str) -> Result<Option<TopicFacts>, ConnectorError> {
+        let found = self.admin()?.topics(&[topic], clock::monotonic() + ASK_TIMEOUT);
+        Ok(found.map_err(|error| self.failed(&error))?.into_iter().flatten().next())
+    }
+
     /// The client that ends transactions.
     pub(super) fn admin(&self) -> Result<Admin<'_>, ConnectorError> {
         let mut admin = self.admin.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,8 +136,13 @@ pub(in super::super) struct KafkaSinkConnector {
 impl KafkaSinkConnector {
     /// `name`: of the sink in the job file.
     pub(in super::super) fn new(name: &str, spec: &KafkaSinkSpec, guarantee: Guarantee) -> Self {
-        let (place, waits) = (format!("sink {name}"), Waits::default());
-        let settings = SinkSettings { place, spec: spec.clone(), admin: Mutex::new(None), waits };
+        let settings = SinkSettings {
+            place: format!("sink {name}"),
+            spec: spec.clone(),
+            admin: Mutex::new(None),
+            waits: Waits::default(),
+            named: Mutex::default(),
+        };
         KafkaSinkConnector {
             name: name.to_owned(),
             guarantee,
@@ -119,15 +157,14 @@ impl KafkaSinkConnector {
         &self.settings
     }
 
-    /// Its topic, which has to be there.
-    pub(super) fn topic(&self) -> Result<TopicFacts, ConnectorError> {
-        let topic = &self.settings.spec.topic;
-        let found = self.settings.admin()?.topics(&[topic], clock::monotonic() + ASK_TIMEOUT);
-        let mut found = found.map_err(|error| self.settings.failed(&error))?.into_iter().flatten();
-        found.next().ok_or_else(|| {
+    /// Its topic, which has to be there; none: each record names its own.
+    pub(super) fn topic(&self) -> Result<Option<TopicFacts>, ConnectorError> {
+        let Some(topic) = &self.settings.spec.topic else { return Ok(None) };
+        let found = self.settings.topic_facts(topic)?.ok_or_else(|| {
             let why = format!("{}: there is no topic {topic}: create it first; weir creates none", self.settings.place);
             ConnectorError::permanent(why)
-        })
+        })?;
+        Ok(Some(found))
     }
 
     /// How long transactions may live: what is set, else the brokers' limit up to that of a stock broker.
@@ -215,8 +252,8 @@ impl SinkConnector for KafkaSinkConnector {
 
     fn writer(&self, task: &SinkTask) -> Result<Box<dyn SinkWriter>, ConnectorError> {
         if !self.is_transactional() {
-            let (producer, partitions) = producer::plain(&self.settings, task.subtask)?;
-            return Ok(Box::new(PlainWriter::new(Arc::clone(&self.settings), producer, partitions)));
+            let producer = producer::plain(&self.settings, task.subtask)?;
+            return Ok(Box::new(PlainWriter::new(Arc::clone(&self.settings), producer)));
         }
         let timeout = self.timeout()?;
         let (settings, slots) = (Arc::clone(&self.settings), Arc::clone(&self.slots));

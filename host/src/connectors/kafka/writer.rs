@@ -3,9 +3,10 @@
 use super::super::{ConnectorError, DurableStep, Prepared, SinkWriter};
 use super::committable::{PreparedTransaction, VERSION};
 use super::flushed::{self, Flushed};
-use super::native::{Outgoing, Producer, Refused};
+use super::native::{Outbound, Outgoing, Producer, Refused};
 use super::partitioner::Partitioner;
-use super::producer::Ready;
+use super::producer::{READY_TIMEOUT, Ready};
+use super::routing;
 use super::sink::SinkSettings;
 use super::slots::Slots;
 use super::standby::Standby;
@@ -13,6 +14,7 @@ use super::waiting::Waiting;
 use crate::graph::TransactionNeeds;
 use crate::{clock, crash};
 use rdkafka::error::KafkaError;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_kafka::{Described, TransactionState};
@@ -25,7 +27,7 @@ const STUCK: Duration = Duration::from_secs(120);
 /// How long one question to a coordinator waits before the user may hear of it.
 const SLICE: Duration = Duration::from_secs(3);
 
-/// Spreads batches over the partitions of one topic.
+/// Spreads batches over topics and their partitions.
 pub(super) struct Spreader {
     settings: Arc<SinkSettings>,
     partitioner: Partitioner,
@@ -40,41 +42,74 @@ impl Spreader {
     }
 
     /// Hands a batch over, each partition's records in order.
-    fn write(&mut self, producer: &Producer, partitions: u32, records: &RecordBatch) -> Result<(), ConnectorError> {
+    fn write(&mut self, producer: &Producer, records: &RecordBatch) -> Result<(), ConnectorError> {
         self.partitioner.next_batch();
-        self.of_partition.resize(partitions as usize, Vec::new());
-        self.of_partition.iter_mut().for_each(Vec::clear);
-        for i in 0..records.len() {
-            self.of_partition[self.partitioner.of(records.key(i), partitions) as usize].push(i as u32);
+        let settings = Arc::clone(&self.settings);
+        let all = 0..records.len() as u32;
+        match (&settings.spec.topic_header, &settings.spec.topic) {
+            // What has no headers names no topic.
+            (Some(header), topic) if topic.is_none() || records.has_headers() => {
+                let mut of_topic: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+                for i in all {
+                    let topic = routing::topic_of(records, i as usize, header, topic.as_deref());
+                    let topic = topic.map_err(|why| ConnectorError::permanent(format!("{}: {why}", settings.place)))?;
+                    of_topic.entry(topic).or_default().push(i);
+                }
+                for (name, numbers) in of_topic {
+                    if topic.as_deref() != Some(name) {
+                        settings.find_named(name)?;
+                    }
+                    self.write_to(producer, name, records, numbers.into_iter())?;
+                }
+            }
+            (_, Some(topic)) => self.write_to(producer, topic, records, all)?,
+            (_, None) => unreachable!("a sink has a topic, or a header that names it"),
         }
-        let Spreader { settings, of_partition, outgoing, .. } = self;
-        let topic = &settings.spec.topic;
+        producer.serve();
+        check(&settings, producer)
+    }
+
+    /// Hands some records of a batch over to one topic. `numbers`: theirs in the batch, ascending.
+    fn write_to(
+        &mut self,
+        producer: &Producer,
+        topic: &str,
+        records: &RecordBatch,
+        numbers: impl Iterator<Item = u32>,
+    ) -> Result<(), ConnectorError> {
+        let Spreader { settings, partitioner, of_partition, outgoing } = self;
+        let topic = producer
+            .topic(topic, READY_TIMEOUT)
+            .map_err(|error| super::client::error(&format!("{}: topic {topic}", settings.place), &error))?;
+        of_partition.resize(topic.partitions() as usize, Vec::new());
+        of_partition.iter_mut().for_each(Vec::clear);
+        for i in numbers {
+            let partition = partitioner.of(records.key_or_null(i as usize), topic.partitions());
+            of_partition[partition as usize].push(i);
+        }
+        // Only single records can have a timestamp or headers.
+        let singly = settings.spec.keep_time || records.has_headers();
         for (partition, numbers) in (0..).zip(of_partition) {
             let mut rest = &numbers[..];
             let mut waiting = Waiting::new(settings, "take no records");
             while !rest.is_empty() {
-                let record = |i: &u32| (records.key(*i as usize), records.value(*i as usize));
-                let refused = match settings.spec.keep_time {
-                    true => {
-                        let i = rest[0] as usize;
-                        let (key, value) = record(&rest[0]);
-                        let given = producer.produce_at(topic, partition, key, value, records.time(i));
-                        if given.is_ok() {
-                            rest = &rest[1..];
-                        }
-                        given
+                let given = if singly {
+                    let given = topic.produce(partition, outbound(records, rest[0] as usize, settings.spec.keep_time));
+                    if given.is_ok() {
+                        rest = &rest[1..];
                     }
-                    false => {
-                        let given = producer.produce(topic, partition, rest.iter().map(record), outgoing);
-                        rest = match &given {
-                            Ok(()) => &[],
-                            Err(Refused::Full(at)) => &rest[*at..],
-                            Err(Refused::Failed(_)) => rest,
-                        };
-                        given
-                    }
+                    given
+                } else {
+                    let pair = |i: &u32| (records.key_or_null(*i as usize), records.value_or_null(*i as usize));
+                    let given = topic.produce_all(partition, rest.iter().map(pair), outgoing);
+                    rest = match &given {
+                        Ok(()) => &[],
+                        Err(Refused::Full(at)) => &rest[*at..],
+                        Err(Refused::Failed(_)) => rest,
+                    };
+                    given
                 };
-                match refused {
+                match given {
                     Ok(()) => waiting.is_over(),
                     Err(Refused::Full(_)) => {
                         check(settings, producer)?;
@@ -91,8 +126,17 @@ impl Spreader {
                 }
             }
         }
-        producer.serve();
-        check(settings, producer)
+        Ok(())
+    }
+}
+
+#[inline]
+fn outbound(records: &RecordBatch, i: usize, keep_time: bool) -> Outbound<'_> {
+    Outbound {
+        key: records.key_or_null(i),
+        value: records.value_or_null(i),
+        time_ms: keep_time.then(|| records.time(i)),
+        headers: records.headers(i),
     }
 }
 
@@ -181,7 +225,7 @@ impl SinkWriter for TransactionalWriter {
     fn write(&mut self, records: &RecordBatch) -> Result<(), ConnectorError> {
         self.keep_order()?;
         let Open { ready, .. } = self.open.as_ref().expect("a transaction is begun before it is written");
-        self.spreader.write(&ready.producer, ready.partitions, records)
+        self.spreader.write(&ready.producer, records)
     }
 
     fn prepare(&mut self, _: CheckpointId, _: bool) -> Result<Option<DurableStep>, ConnectorError> {
@@ -252,13 +296,12 @@ pub(super) struct PlainWriter {
     settings: Arc<SinkSettings>,
     spreader: Spreader,
     producer: Arc<Producer>,
-    partitions: u32,
 }
 
 impl PlainWriter {
-    pub(super) fn new(settings: Arc<SinkSettings>, producer: Producer, partitions: u32) -> Self {
+    pub(super) fn new(settings: Arc<SinkSettings>, producer: Producer) -> Self {
         let spreader = Spreader::new(Arc::clone(&settings));
-        PlainWriter { settings, spreader, producer: Arc::new(producer), partitions }
+        PlainWriter { settings, spreader, producer: Arc::new(producer) }
     }
 }
 
@@ -268,7 +311,7 @@ impl SinkWriter for PlainWriter {
     }
 
     fn write(&mut self, records: &RecordBatch) -> Result<(), ConnectorError> {
-        self.spreader.write(&self.producer, self.partitions, records)
+        self.spreader.write(&self.producer, records)
     }
 
     fn prepare(&mut self, _: CheckpointId, _: bool) -> Result<Option<DurableStep>, ConnectorError> {

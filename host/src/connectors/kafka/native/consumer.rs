@@ -5,7 +5,7 @@ use rdkafka::ClientConfig;
 use rdkafka::bindings as rd;
 use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::time::Duration;
 
 /// Records of one call at most.
@@ -209,18 +209,36 @@ impl<'f> Message<'f> {
         self.message.offset
     }
 
-    /// Its key; empty if it has none.
+    /// Its key; none if it is null.
     #[inline]
-    pub(in super::super) fn key(&self) -> &'f [u8] {
+    pub(in super::super) fn key(&self) -> Option<&'f [u8]> {
         // SAFETY: the key lies in the message's buffer.
         unsafe { bytes(self.message.key.cast(), self.message.key_len) }
     }
 
-    /// Its value; empty if it has none.
+    /// Its value; none if it is null.
     #[inline]
-    pub(in super::super) fn value(&self) -> &'f [u8] {
+    pub(in super::super) fn value(&self) -> Option<&'f [u8]> {
         // SAFETY: the value lies in the message's buffer.
         unsafe { bytes(self.message.payload.cast(), self.message.len) }
+    }
+
+    /// Hands over its headers, in order: names, and values or null. A name ends at its first zero byte, if it has one: librdkafka
+    /// tells no more of it.
+    #[inline]
+    pub(in super::super) fn each_header(&self, each: impl FnMut(&[u8], Option<&[u8]>)) -> Result<(), RDKafkaErrorCode> {
+        let mut headers = std::ptr::null_mut();
+        // SAFETY: the message lives, and keeps what it gives.
+        let code = unsafe { rd::rd_kafka_message_headers(self.message, &mut headers) };
+        match RDKafkaErrorCode::from(code) {
+            RDKafkaErrorCode::NoEnt => Ok(()),
+            RDKafkaErrorCode::NoError => {
+                // SAFETY: they are the message's, which outlives the call.
+                unsafe { each_of(headers, each) };
+                Ok(())
+            }
+            code => Err(code),
+        }
     }
 
     /// Its time, ms since the Unix epoch; 0 if it has none.
@@ -234,12 +252,30 @@ impl<'f> Message<'f> {
 }
 
 /// # Safety
+/// The headers must live until this returns.
+unsafe fn each_of(headers: *const rd::rd_kafka_headers_t, mut each: impl FnMut(&[u8], Option<&[u8]>)) {
+    let (mut name, mut value, mut length) = (std::ptr::null(), std::ptr::null(), 0);
+    for at in 0.. {
+        // SAFETY: the headers live, and what is given lies in them; behind the last one there is an error.
+        unsafe {
+            let code = rd::rd_kafka_header_get_all(headers, at, &mut name, &mut value, &mut length);
+            if RDKafkaErrorCode::from(code) != RDKafkaErrorCode::NoError {
+                return;
+            }
+            each(CStr::from_ptr(name).to_bytes(), bytes(value.cast(), length));
+        }
+    }
+}
+
+/// None if it is null.
+///
+/// # Safety
 /// `start` must be null, or lead to `length` bytes that live as long as what asks.
 #[inline]
-unsafe fn bytes<'f>(start: *const u8, length: usize) -> &'f [u8] {
+unsafe fn bytes<'f>(start: *const u8, length: usize) -> Option<&'f [u8]> {
     if start.is_null() {
-        return &[];
+        return None;
     }
     // SAFETY: the caller's promise.
-    unsafe { std::slice::from_raw_parts(start, length) }
+    Some(unsafe { std::slice::from_raw_parts(start, length) })
 }

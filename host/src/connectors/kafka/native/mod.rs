@@ -7,7 +7,7 @@ mod consumer;
 mod producer;
 
 pub(super) use consumer::{Consumer, Fetched, Message, Position};
-pub(super) use producer::{Outgoing, Producer, Refused};
+pub(super) use producer::{Outbound, Outgoing, Producer, Refused};
 
 use rdkafka::ClientConfig;
 use rdkafka::bindings as rd;

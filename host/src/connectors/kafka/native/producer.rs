@@ -8,7 +8,9 @@ use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_int, c_void};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use weir_plugin::batch::Headers;
 
 /// How long a look at the brokers takes at most before its caller looks at its deadline again.
 const SLICE: Duration = Duration::from_millis(100);
@@ -20,19 +22,39 @@ const UNKNOWN_PATIENCE: Duration = Duration::from_secs(5);
 
 /// See the module.
 pub(in super::super) struct Producer {
-    topics: BTreeMap<String, Topic>,
+    topics: Mutex<BTreeMap<String, Topic>>,
     handle: Handle,
 }
 
+#[derive(Clone, Copy)]
 struct Topic {
     rkt: *mut rd::rd_kafka_topic_t,
+    /// 0: they were never told.
     partitions: u32,
 }
 
 // SAFETY: a topic's handle belongs to its client, which may go to another thread.
 unsafe impl Send for Topic {}
-// SAFETY: and from several at the same time.
-unsafe impl Sync for Topic {}
+
+/// A topic that its producer knows.
+#[derive(Clone, Copy)]
+pub(in super::super) struct KnownTopic<'p> {
+    producer: &'p Producer,
+    topic: Topic,
+}
+
+/// A record to be written.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Outbound<'b> {
+    /// None: null.
+    pub(in super::super) key: Option<&'b [u8]>,
+    /// None: null.
+    pub(in super::super) value: Option<&'b [u8]>,
+    /// Its timestamp, ms since the Unix epoch; none: now.
+    pub(in super::super) time_ms: Option<i64>,
+    /// Its headers.
+    pub(in super::super) headers: Headers<'b>,
+}
 
 /// Records on their way into a call: pointers into a batch.
 #[derive(Default)]
@@ -55,7 +77,7 @@ pub(in super::super) enum Refused {
 impl Producer {
     /// Connects; nothing is written.
     pub(in super::super) fn new(config: &ClientConfig) -> Result<Self, KafkaError> {
-        Ok(Producer { topics: BTreeMap::new(), handle: Handle::new(config, rd::rd_kafka_type_t::RD_KAFKA_PRODUCER)? })
+        Ok(Producer { topics: Mutex::default(), handle: Handle::new(config, rd::rd_kafka_type_t::RD_KAFKA_PRODUCER)? })
     }
 
     /// What it has told so far.
@@ -65,30 +87,32 @@ impl Producer {
 
     /// Makes a topic known to the client, with its partitions: a producer that does not know them adds a partition -1 to the
     /// transaction (rdkafka_msg.c). Asked twice: at the first question librdkafka gives up the connection that it began with,
-    /// and what is asked next would wait half a second for another one. Gives the number of partitions.
-    pub(in super::super) fn learn(&mut self, name: &str, timeout: Duration) -> Result<u32, KafkaError> {
-        let rkt = match self.topics.get(name) {
-            Some(Topic { partitions: partitions @ 1.., .. }) => return Ok(*partitions),
+    /// and what is asked next would wait half a second for another one. One that is known is given at once.
+    pub(in super::super) fn topic(&self, name: &str, timeout: Duration) -> Result<KnownTopic<'_>, KafkaError> {
+        let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        let rkt = match topics.get(name) {
+            Some(known @ Topic { partitions: 1.., .. }) => return Ok(KnownTopic { producer: self, topic: *known }),
             Some(asked) => asked.rkt,
-            None => self.open(name)?,
+            None => self.open(name, &mut topics)?,
         };
         let mut partitions = 0;
         for _ in 0..2 {
             partitions = partitions_of(&self.handle, rkt, clock::monotonic() + timeout)?;
         }
-        self.topics.insert(name.to_owned(), Topic { rkt, partitions });
-        Ok(partitions)
+        let topic = Topic { rkt, partitions };
+        topics.insert(name.to_owned(), topic);
+        Ok(KnownTopic { producer: self, topic })
     }
 
     /// A topic's handle, which is destroyed with `self`.
-    fn open(&mut self, name: &str) -> Result<*mut rd::rd_kafka_topic_t, KafkaError> {
+    fn open(&self, name: &str, topics: &mut BTreeMap<String, Topic>) -> Result<*mut rd::rd_kafka_topic_t, KafkaError> {
         let c_name = CString::new(name).map_err(|_| KafkaError::MetadataFetch(RDKafkaErrorCode::InvalidTopic))?;
         // SAFETY: the client lives; the topic's handle is destroyed with `self`, before the client.
         let rkt = unsafe { rd::rd_kafka_topic_new(self.handle.rk, c_name.as_ptr(), std::ptr::null_mut()) };
         if rkt.is_null() {
             return Err(KafkaError::MetadataFetch(RDKafkaErrorCode::InvalidTopic));
         }
-        self.topics.insert(name.to_owned(), Topic { rkt, partitions: 0 });
+        topics.insert(name.to_owned(), Topic { rkt, partitions: 0 });
         Ok(rkt)
     }
 
@@ -137,23 +161,35 @@ impl Producer {
         self.handle.poll(Duration::from_millis(5));
     }
 
-    /// Hands records of one partition over, which are copied. `times`: their timestamps; none: now.
-    pub(in super::super) fn produce<'b>(
+    /// Waits until all that was handed over is acknowledged, for one slice of time. True: it is.
+    pub(in super::super) fn flush_slice(&self) -> bool {
+        // SAFETY: the client lives. It serves the callbacks meanwhile.
+        let code = unsafe { rd::rd_kafka_flush(self.handle.rk, milliseconds(SLICE)) };
+        RDKafkaErrorCode::from(code) == RDKafkaErrorCode::NoError
+    }
+}
+
+impl KnownTopic<'_> {
+    /// Its partitions.
+    pub(in super::super) fn partitions(&self) -> u32 {
+        self.topic.partitions
+    }
+
+    /// Hands records of one partition over, as (key, value), where none is null. They are copied; their timestamp is now.
+    pub(in super::super) fn produce_all<'b>(
         &self,
-        topic: &str,
         partition: i32,
-        records: impl Iterator<Item = (&'b [u8], &'b [u8])>,
+        records: impl Iterator<Item = (Option<&'b [u8]>, Option<&'b [u8]>)>,
         outgoing: &mut Outgoing,
     ) -> Result<(), Refused> {
-        let rkt = self.topics[topic].rkt;
         outgoing.messages.clear();
         outgoing.messages.extend(records.map(|(key, value)| message(partition, key, value)));
         let count = outgoing.messages.len();
+        let messages = outgoing.messages.as_mut_ptr();
         // SAFETY: client and topic live, and the records are copied (F_COPY) before the call returns. One call for one partition:
         // with many in one, an unknown one would be added to the transaction as -1.
-        let taken = unsafe {
-            rd::rd_kafka_produce_batch(rkt, partition, rd::RD_KAFKA_MSG_F_COPY, outgoing.messages.as_mut_ptr(), count as c_int)
-        };
+        let taken =
+            unsafe { rd::rd_kafka_produce_batch(self.topic.rkt, partition, rd::RD_KAFKA_MSG_F_COPY, messages, count as c_int) };
         if taken as usize == count {
             return Ok(());
         }
@@ -169,49 +205,75 @@ impl Producer {
         }
     }
 
-    /// Hands one record over, with its timestamp.
-    pub(in super::super) fn produce_at(
-        &self,
-        topic: &str,
-        partition: i32,
-        key: &[u8],
-        value: &[u8],
-        time_ms: i64,
-    ) -> Result<(), Refused> {
+    /// Hands one record over, which is copied.
+    pub(in super::super) fn produce(&self, partition: i32, record: Outbound<'_>) -> Result<(), Refused> {
         use rd::rd_kafka_vtype_t::{
-            RD_KAFKA_VTYPE_KEY, RD_KAFKA_VTYPE_MSGFLAGS, RD_KAFKA_VTYPE_PARTITION, RD_KAFKA_VTYPE_RKT, RD_KAFKA_VTYPE_TIMESTAMP,
-            RD_KAFKA_VTYPE_VALUE,
+            RD_KAFKA_VTYPE_HEADERS, RD_KAFKA_VTYPE_KEY, RD_KAFKA_VTYPE_MSGFLAGS, RD_KAFKA_VTYPE_PARTITION, RD_KAFKA_VTYPE_RKT,
+            RD_KAFKA_VTYPE_TIMESTAMP, RD_KAFKA_VTYPE_VALUE,
         };
         type Union = rd::rd_kafka_vu_s__bindgen_ty_1;
-        let memory = |ptr, size| Union { mem: rd::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_1 { ptr, size } };
+        let memory = |bytes: Option<&[u8]>| {
+            let (ptr, size) = (start(bytes), bytes.map_or(0, <[u8]>::len));
+            Union { mem: rd::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_1 { ptr, size } }
+        };
         let argument = |vtype, u| rd::rd_kafka_vu_t { vtype, u };
+        let headers = OwnHeaders::of(record.headers);
         let arguments = [
-            argument(RD_KAFKA_VTYPE_RKT, Union { rkt: self.topics[topic].rkt }),
+            argument(RD_KAFKA_VTYPE_RKT, Union { rkt: self.topic.rkt }),
             argument(RD_KAFKA_VTYPE_PARTITION, Union { i32_: partition }),
             argument(RD_KAFKA_VTYPE_MSGFLAGS, Union { i: rd::RD_KAFKA_MSG_F_COPY }),
-            argument(RD_KAFKA_VTYPE_TIMESTAMP, Union { i64_: time_ms }),
-            argument(RD_KAFKA_VTYPE_VALUE, memory(start(value), value.len())),
-            argument(RD_KAFKA_VTYPE_KEY, memory(key_start(key), key.len())),
+            // 0 is librdkafka's word for now.
+            argument(RD_KAFKA_VTYPE_TIMESTAMP, Union { i64_: record.time_ms.unwrap_or(0) }),
+            argument(RD_KAFKA_VTYPE_VALUE, memory(record.value)),
+            argument(RD_KAFKA_VTYPE_KEY, memory(record.key)),
+            argument(RD_KAFKA_VTYPE_HEADERS, Union { headers: headers.0 }),
         ];
+        let count = arguments.len() - usize::from(headers.0.is_null());
         // SAFETY: client and topic live, and the record is copied (F_COPY) before the call returns; the error is ours.
-        match unsafe { check(rd::rd_kafka_produceva(self.handle.rk, arguments.as_ptr(), arguments.len())) } {
-            Ok(()) => Ok(()),
+        match unsafe { check(rd::rd_kafka_produceva(self.producer.handle.rk, arguments.as_ptr(), count)) } {
+            Ok(()) => {
+                // They are the record's now.
+                std::mem::forget(headers);
+                Ok(())
+            }
             Err((RDKafkaErrorCode::QueueFull, _, _)) => Err(Refused::Full(0)),
             Err((code, _, _)) => Err(Refused::Failed(code)),
         }
     }
+}
 
-    /// Waits until all that was handed over is acknowledged, for one slice of time. True: it is.
-    pub(in super::super) fn flush_slice(&self) -> bool {
-        // SAFETY: the client lives. It serves the callbacks meanwhile.
-        let code = unsafe { rd::rd_kafka_flush(self.handle.rk, milliseconds(SLICE)) };
-        RDKafkaErrorCode::from(code) == RDKafkaErrorCode::NoError
+/// Headers of a record that was not taken yet; null if it has none.
+struct OwnHeaders(*mut rd::rd_kafka_headers_t);
+
+impl OwnHeaders {
+    fn of(headers: Headers<'_>) -> Self {
+        if headers.is_empty() {
+            return OwnHeaders(std::ptr::null_mut());
+        }
+        // SAFETY: the list is made here and ours; names and values are copied into it.
+        unsafe {
+            let list = OwnHeaders(rd::rd_kafka_headers_new(8));
+            for (name, value) in headers {
+                let length = value.map_or(0, <[u8]>::len) as isize;
+                rd::rd_kafka_header_add(list.0, name.as_ptr().cast(), name.len() as isize, start(value), length);
+            }
+            list
+        }
+    }
+}
+
+impl Drop for OwnHeaders {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: it was made once, and no record has taken it.
+            unsafe { rd::rd_kafka_headers_destroy(self.0) };
+        }
     }
 }
 
 impl Drop for Producer {
     fn drop(&mut self) {
-        for topic in self.topics.values() {
+        for topic in self.topics.get_mut().unwrap_or_else(PoisonError::into_inner).values() {
             // SAFETY: each was made once; the client goes after them.
             unsafe { rd::rd_kafka_topic_destroy(topic.rkt) };
         }
@@ -269,24 +331,20 @@ fn ask_partitions(handle: &Handle, rkt: *mut rd::rd_kafka_topic_t, timeout: Dura
     }
 }
 
-fn start(bytes: &[u8]) -> *mut c_void {
-    bytes.as_ptr().cast_mut().cast()
+/// Where bytes begin; null for none.
+fn start(bytes: Option<&[u8]>) -> *mut c_void {
+    bytes.map_or(std::ptr::null_mut(), |bytes| bytes.as_ptr().cast_mut().cast())
 }
 
-/// An empty key is none: a record without a key.
-fn key_start(key: &[u8]) -> *mut c_void {
-    if key.is_empty() { std::ptr::null_mut() } else { start(key) }
-}
-
-fn message(partition: i32, key: &[u8], value: &[u8]) -> rd::rd_kafka_message_t {
+fn message(partition: i32, key: Option<&[u8]>, value: Option<&[u8]>) -> rd::rd_kafka_message_t {
     rd::rd_kafka_message_t {
         err: rd::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR,
         rkt: std::ptr::null_mut(),
         partition,
         payload: start(value),
-        len: value.len(),
-        key: key_start(key),
-        key_len: key.len(),
+        len: value.map_or(0, <[u8]>::len),
+        key: start(key),
+        key_len: key.map_or(0, <[u8]>::len),
         offset: 0,
         _private: std::ptr::null_mut(),
     }
