@@ -8,6 +8,7 @@ mod exact;
 mod incremental;
 mod kafka;
 mod kafka_field;
+mod kafka_headers;
 mod kills;
 mod memory;
 mod outside;

@@ -6,6 +6,7 @@ use crate::{guest, repository};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::message::{Header, Headers, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use std::collections::BTreeMap;
@@ -22,6 +23,28 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Slow enough that each life of the orders job has some checkpoints before it is killed, at short intervals.
 pub const SLOW: &[(&str, &str)] =
     &[("interval = \"500ms\"", "interval = \"100ms\""), ("topic = \"${IN:-orders}\"", "topic = \"${IN:-orders}\"\nrate = 12000")];
+
+/// A record with all that Kafka's can have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KafkaRecord {
+    /// Where it lies.
+    pub partition: i32,
+    /// None: null.
+    pub key: Option<String>,
+    /// None: null.
+    pub value: Option<String>,
+    /// Its timestamp, ms since the Unix epoch.
+    pub time: i64,
+    /// Names and values; none: null.
+    pub headers: Vec<(String, Option<String>)>,
+}
+
+impl KafkaRecord {
+    /// The value of its first header of this name.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(own, _)| own == name)?.1.as_deref()
+    }
+}
 
 /// A broker of its own, which ends with this process, however it ends.
 pub struct Broker {
@@ -148,6 +171,25 @@ impl Broker {
         producer.flush(PATIENCE).expect("all is acknowledged");
     }
 
+    /// Writes records, each with its timestamp.
+    pub fn write_records(&self, topic: &str, records: &[KafkaRecord]) {
+        let producer: BaseProducer = self.client().set("acks", "all").create().expect("the settings are right");
+        for KafkaRecord { partition, key, value, time, headers } in records {
+            let mut list = OwnedHeaders::new_with_capacity(headers.len());
+            for (name, value) in headers {
+                list = list.insert(Header { key: name, value: value.as_ref() });
+            }
+            let mut record: BaseRecord<'_, str, str> = BaseRecord::to(topic).partition(*partition).timestamp(*time).headers(list);
+            record.key = key.as_deref();
+            record.payload = value.as_deref();
+            while let Err((_, back)) = producer.send(record) {
+                record = back;
+                producer.poll(Duration::from_millis(10));
+            }
+        }
+        producer.flush(PATIENCE).expect("all is acknowledged");
+    }
+
     /// Takes a transactional id: what is open under it is aborted, as the coordinator itself does once its time has passed.
     pub fn take_id(&self, id: &str) {
         let producer: BaseProducer = self.client().set("transactional.id", id).create().expect("the settings are right");
@@ -156,6 +198,12 @@ impl Broker {
 
     /// All records of a topic that are committed, as (partition, key, value), in the order of each partition.
     pub fn read(&self, topic: &str) -> Vec<(i32, String, String)> {
+        let records = self.read_records(topic).into_iter();
+        records.map(|record| (record.partition, record.key.unwrap_or_default(), record.value.unwrap_or_default())).collect()
+    }
+
+    /// The same with all that they have.
+    pub fn read_records(&self, topic: &str) -> Vec<KafkaRecord> {
         let mut config = self.client();
         config.set("group.id", "judge").set("isolation.level", "read_committed").set("enable.partition.eof", "true");
         let consumer: BaseConsumer = config.create().expect("the settings are right");
@@ -175,8 +223,15 @@ impl Broker {
                 Some(Err(rdkafka::error::KafkaError::PartitionEOF(_))) => ended += 1,
                 Some(Err(error)) => panic!("{topic}: {error}"),
                 Some(Ok(message)) => {
-                    let text = |bytes: Option<&[u8]>| String::from_utf8(bytes.unwrap_or_default().to_vec()).expect("UTF-8");
-                    records.push((message.partition(), text(message.key()), text(message.payload())));
+                    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
+                    let headers = message.headers().into_iter().flat_map(|all| all.iter());
+                    records.push(KafkaRecord {
+                        partition: message.partition(),
+                        key: message.key().map(text),
+                        value: message.payload().map(text),
+                        time: message.timestamp().to_millis().expect("a record has a timestamp"),
+                        headers: headers.map(|header| (header.key.to_owned(), header.value.map(text))).collect(),
+                    });
                 }
             }
         }
