@@ -238,3 +238,14 @@ fn what_can_not_be_right_is_refused() {
     let ungranted = MemoryFolders::new(&[]);
     assert!(open(&ungranted).begin(&identity(2)).is_err());
 }
+
+#[test]
+fn a_null_value_is_no_empty_line() {
+    let folders = MemoryFolders::new(&["out"]);
+    let mut sink = open(&folders);
+    sink.begin(&identity(1)).unwrap();
+    let deletion = RecordParts { key: Some(b"k"), value: None, time: 1, headers: Headers::default() };
+    sink.write_parts(&[RecordParts { value: Some(b""), ..deletion }]).unwrap();
+    let refused = sink.write_parts(&[deletion]).unwrap_err();
+    assert!(format!("{refused:?}").contains("value is null"), "{refused:?}");
+}

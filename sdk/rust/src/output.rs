@@ -79,6 +79,12 @@ impl Output {
         self.main.forward_with(record, write);
     }
 
+    /// Emits a record with a null value to the main output: in a compacted Kafka topic, the deletion of its key.
+    #[inline]
+    pub fn emit_null(&mut self, key: impl AsRef<[u8]>, time: i64) {
+        self.main.emit_null(key, time);
+    }
+
     /// Emits a record with null key, null value or headers to the main output; see [`Port::emit_parts`].
     #[inline]
     pub fn emit_parts(&mut self, parts: RecordParts<'_>) {
@@ -164,6 +170,12 @@ impl Port {
             return self.finish_noted(key_end, record.time());
         }
         self.finish_record(key_end, record.time());
+    }
+
+    /// Emits a record with a null value: in a compacted Kafka topic, the deletion of its key. An empty key is null.
+    pub fn emit_null(&mut self, key: impl AsRef<[u8]>, time: i64) {
+        let key = Some(key.as_ref()).filter(|key| !key.is_empty());
+        self.emit_parts(RecordParts { key, value: None, time, headers: Headers::default() });
     }
 
     /// Emits a record with all that one can have: null key, null value, headers.
@@ -582,6 +594,8 @@ mod tests {
             second.forward_with(record, |value| value.push(b"new"));
             second.emit_parts(RecordParts { headers: Headers::default(), ..record.parts() });
         }
+        second.emit_null("gone", 9);
+        second.emit_null("", 9);
         let output = second.finish(Vec::new()).main;
         let all: Vec<_> = Batch::new(&output, 0).expect("well formed").records().collect();
         let parts: Vec<_> = all.iter().map(Record::parts).collect();
@@ -589,6 +603,8 @@ mod tests {
         assert_eq!(parts[3], given);
         assert_eq!(parts[4], RecordParts { value: Some(b"new"), ..given });
         assert_eq!(parts[5], RecordParts { headers: Headers::default(), ..given });
+        let deletion = RecordParts { key: Some(&b"gone"[..]), value: None, time: 9, headers: Headers::default() };
+        assert_eq!(parts[9..], [deletion, RecordParts { key: None, ..deletion }]);
         let plain = RecordParts { key: Some(&b"plain"[..]), value: Some(b"v"), time: 0, headers: Headers::default() };
         assert_eq!(parts[..3], [plain, RecordParts { value: Some(b"new"), ..plain }, plain]);
         let mut plain = Output::new(0, 1, 1, &host);

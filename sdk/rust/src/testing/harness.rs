@@ -304,7 +304,8 @@ pub(super) fn batch<K: AsRef<[u8]>, V: AsRef<[u8]>>(records: &[(K, V, i64)]) -> 
     }))
 }
 
-fn batch_of_parts<'a>(records: impl Iterator<Item = RecordParts<'a>>) -> Input {
+/// The batch of records with all that they can have.
+pub(super) fn batch_of_parts<'a>(records: impl Iterator<Item = RecordParts<'a>>) -> Input {
     let mut batch = types::Batch { count: 0, data: Vec::new(), index: vec![0; 4], times: Vec::new(), aux: Vec::new() };
     let mut blocks = Blocks::default();
     let (mut key_of, mut keys, mut seen) = (Vec::new(), Vec::new(), HashMap::new());

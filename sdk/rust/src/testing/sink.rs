@@ -1,9 +1,11 @@
 //! Runs the two halves of a sink on folders in memory.
 
 use super::folders::MemoryFolders;
-use super::harness::{batch, task};
+use super::harness::{batch, batch_of_parts, task};
 use crate::batch::Batch;
+use crate::bindings::types;
 use crate::error::Error;
+use crate::meta::RecordParts;
 use crate::sink::{AbortOutcome, Committable, Outcome, SinkCommitter, SinkWriter, commit_all};
 use std::marker::PhantomData;
 
@@ -35,9 +37,17 @@ impl<W: SinkWriter, C: SinkCommitter> SinkHarness<W, C> {
 
     /// Writes one batch of (key, value, event time in ms).
     pub fn write<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, records: &[(K, V, i64)]) -> Result<(), Error> {
-        let (input, _, _) = batch(records);
+        self.write_batch(&batch(records).0)
+    }
+
+    /// Writes one batch of records with all that they can have.
+    pub fn write_parts(&mut self, records: &[RecordParts<'_>]) -> Result<(), Error> {
+        self.write_batch(&batch_of_parts(records.iter().copied()).0)
+    }
+
+    fn write_batch(&mut self, input: &types::Batch) -> Result<(), Error> {
         self.folders.set_writing(true);
-        let answer = Batch::new(&input, 0).and_then(|batch| self.writer.write(batch));
+        let answer = Batch::new(input, 0).and_then(|batch| self.writer.write(batch));
         self.folders.set_writing(false);
         answer
     }
