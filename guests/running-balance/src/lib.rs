@@ -1,7 +1,7 @@
 //! Running balance of each account: every order comes out as it came in, with the account's balance after it.
 //!
 //! Input: JSON objects with `account` and a whole `amount`, in cents, keyed by account. Output: the same key, and the same
-//! object with `balance` as its last member.
+//! object with `balance` as its last member, with the order's headers.
 
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -36,7 +36,7 @@ impl KeyedOperator for RunningBalance {
             .ok_or_else(|| Error::bad_record(format!("{after} + {} is no balance of 64 bits", order.amount)))?;
         // A JSON object ends with its brace, and with blanks at most.
         let open = record.value().trim_ascii_end().strip_suffix(b"}").expect("an order is a JSON object");
-        out.emit_with(record.key(), record.time(), |value| {
+        out.forward_with(record, |value| {
             value.push(open);
             value.push(b",\"balance\":");
             value.push_int(*after);
@@ -91,5 +91,16 @@ mod tests {
         assert_eq!((harness.take_main().len(), harness.state().get(0, b"a")), (0, None));
         harness.send(0, &[("a", " {\"amount\": 1, \"account\": \"a\"} \n".to_owned(), 1)]).unwrap();
         assert_eq!(harness.take_main()[0].text(), r#" {"amount": 1, "account": "a","balance":1}"#);
+    }
+
+    #[test]
+    fn an_order_keeps_its_headers() {
+        let mut headers = HeaderList::new();
+        headers.add("trace", Some("7"));
+        let value = order(1, "a", 5);
+        let record = RecordParts { key: Some(b"a"), value: Some(value.as_bytes()), time: 1, headers: headers.headers() };
+        let mut harness = Harness::open(RunningBalance, "{}").unwrap();
+        harness.send_parts(0, &[record]).unwrap();
+        assert_eq!(harness.take_main_parts()[0].headers, [(b"trace".to_vec(), Some(b"7".to_vec()))]);
     }
 }
