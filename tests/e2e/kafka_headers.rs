@@ -52,12 +52,17 @@ topic_header = "to"
     }
 
     fn input(&self) -> String {
-        format!("in-{}", self.name)
+        format!("headers-in-{}", self.name)
     }
 
     fn start(&self, variables: &[(&str, &str)]) -> Running {
         Running::start(self.scratch.folder(), &["run", "job.toml", "--data", "data"], variables)
     }
+}
+
+/// Brokers delete what is old.
+fn now_ms() -> i64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_millis() as i64
 }
 
 fn header(name: &str, value: Option<&str>) -> (String, Option<String>) {
@@ -96,8 +101,7 @@ fn records_keep_what_they_have_and_go_where_their_header_says() {
     let topics = ["headers-a", "headers-b", "headers-rest"];
     topics.iter().for_each(|topic| broker().create(topic));
     let case = Case::new("headers", r#"topic = "headers-rest""#);
-    // Brokers delete what is old.
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_millis() as i64;
+    let now = now_ms();
     let input: Vec<KafkaRecord> = (0..12_000).map(|id| record(id, ["headers-a", "headers-b"], now)).collect();
     broker().write_records(&case.input(), &input);
     let killed = case.start(&[("WEIR_CRASH_AT", "manifest-published:3")]).finish();
@@ -143,6 +147,47 @@ fn records_keep_what_they_have_and_go_where_their_header_says() {
     assert!(partitions_of_null.len() > 1, "null keys are spread");
     assert!(partitions_of_key.values().all(|partitions| partitions.len() == 1), "a key has one partition: {partitions_of_key:?}");
     assert!(partitions_of_key.contains_key(&("headers-a", String::new())), "the empty key is a key");
+}
+
+/// Without transactions, and with the brokers' own time: another way into the client.
+#[test]
+fn headers_are_written_without_transactions_too() {
+    broker().create("plain-a");
+    broker().create("plain-rest");
+    let case = Case::new("plain", "topic = \"plain-rest\"\nguarantee = \"at-least-once\"\ntime = \"now\"");
+    let input: Vec<KafkaRecord> = (0..500).map(|id| record(id, ["plain-a", "plain-a"], now_ms())).collect();
+    broker().write_records(&case.input(), &input);
+    case.start(&[]).finish().expect_code(0);
+    let of = |topic: &str| -> Vec<KafkaRecord> { broker().read_records(topic) };
+    let plain = |record: &KafkaRecord| {
+        let headers = record.headers.iter().filter(|(name, _)| name != "number").cloned().collect();
+        (record.header("id").map(str::to_owned), record.key.clone(), record.value.clone(), headers)
+    };
+    type Plain = (Option<String>, Option<String>, Option<String>, Vec<(String, Option<String>)>);
+    let (named, rest): (Vec<&KafkaRecord>, Vec<&KafkaRecord>) =
+        input.iter().partition(|record| record.headers.iter().any(|(name, to)| name == "to" && to.is_some()));
+    for (topic, wanted) in [("plain-a", named), ("plain-rest", rest)] {
+        let got: BTreeSet<Plain> = of(topic).iter().map(plain).collect();
+        assert_eq!(got, wanted.into_iter().map(plain).collect::<BTreeSet<Plain>>(), "{topic}");
+    }
+}
+
+/// What goes to several topics goes to one of the drill's own, and nothing to those.
+#[test]
+fn a_drill_writes_to_a_topic_of_its_own() {
+    broker().create("drilled-a");
+    broker().create("drilled-rest");
+    let case = Case::new("drilled", "topic = \"drilled-rest\"");
+    let input: Vec<KafkaRecord> = (0..6_000).map(|id| record(id, ["drilled-a", "drilled-a"], now_ms())).collect();
+    broker().write_records(&case.input(), &input);
+    let drill = Running::start(case.scratch.folder(), &["drill", "job.toml", "--kills", "1", "--dir", "drill"], &[]);
+    drill.finish().expect_code(0).expect_text(&["6000"]);
+    assert_eq!(["drilled-a", "drilled-rest"].map(|topic| broker().read_records(topic).len()), [0, 0]);
+    let refused = Case::new("undrilled", "");
+    let ended = Running::start(refused.scratch.folder(), &["drill", "job.toml", "--kills", "1", "--dir", "drill"], &[]).finish();
+    ended.expect_code(2).expect_text(&["its records name their topics", "give it a 'topic', too"]);
+    let checked = Running::start(refused.scratch.folder(), &["check", "job.toml", "--data", "data"], &[]).finish();
+    checked.expect_code(0).expect_text(&["header 'to' of a record names its topic"]);
 }
 
 #[test]
