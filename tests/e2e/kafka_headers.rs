@@ -149,6 +149,71 @@ fn records_keep_what_they_have_and_go_where_their_header_says() {
     assert!(partitions_of_key.contains_key(&("headers-a", String::new())), "the empty key is a key");
 }
 
+/// Records that have no headers and no timestamps of their own are handed to the client many at a time.
+#[test]
+fn null_is_not_empty_without_headers() {
+    broker().create("bare-out");
+    let case = Case::new("bare", "topic = \"bare-out\"\ntime = \"now\"");
+    let job = std::fs::read_to_string(case.scratch.path("job.toml")).expect("it was written");
+    let (before, rest) = job.split_once("[[operator]]").expect("it has one");
+    let sink = rest.split_once("[[sink]]").expect("it has one").1.replace("from = \"number\"", "from = \"records\"");
+    case.scratch.write("job.toml", format!("{before}[[sink]]{sink}"));
+    let input: Vec<KafkaRecord> =
+        (0..350).map(|id| KafkaRecord { headers: Vec::new(), ..record(id, ["", ""], now_ms()) }).collect();
+    broker().write_records(&case.input(), &input);
+    case.start(&[]).finish().expect_code(0);
+    let counted = |records: &[KafkaRecord]| {
+        let mut counts: BTreeMap<(Option<String>, Option<String>), usize> = BTreeMap::new();
+        records.iter().for_each(|one| *counts.entry((one.key.clone(), one.value.clone())).or_default() += 1);
+        counts
+    };
+    let output = broker().read_records("bare-out");
+    assert_eq!(counted(&output), counted(&input));
+    assert!(output.iter().all(|record| record.headers.is_empty()));
+}
+
+#[test]
+fn a_dead_letter_keeps_headers_and_what_is_null() {
+    let case = Case::new("letters", "topic = \"unused\"");
+    broker().create("unused");
+    let (input, brokers, plugin) = (case.input(), broker().address(), guest("running_balance"));
+    let plugin = plugin.display();
+    let job = format!(
+        r#"
+[job]
+name = "letters"
+dead_letter = "letters"
+[[source]]
+name = "records"
+connector = "kafka"
+brokers = "{brokers}"
+topic = "{input}"
+until = "end"
+[[operator]]
+name = "balance"
+plugin = "{plugin}"
+from = "records"
+on_bad_record = "dead-letter"
+[[sink]]
+name = "out"
+connector = "discard"
+from = "balance"
+[[sink]]
+name = "letters"
+connector = "file"
+path = "letters"
+"#
+    );
+    case.scratch.write("job.toml", job);
+    let headers = vec![header("trace", Some("7")), header("none", None)];
+    broker().write_records(&input, &[KafkaRecord { key: Some("a".to_owned()), headers, ..KafkaRecord::default() }]);
+    case.start(&[]).finish().expect_code(0);
+    let files = std::fs::read_dir(case.scratch.path("letters")).expect("there is a letter");
+    let paths = files.map(|entry| entry.expect("readable").path()).filter(|path| path.is_file());
+    let text: String = paths.map(|path| std::fs::read_to_string(path).expect("UTF-8")).collect();
+    assert!(text.ends_with("\"key\":\"YQ==\",\"value\":null,\"headers\":[[\"trace\",\"Nw==\"],[\"none\",null]]}\n"), "{text}");
+}
+
 /// Without transactions, and with the brokers' own time: another way into the client.
 #[test]
 fn headers_are_written_without_transactions_too() {
