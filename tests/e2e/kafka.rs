@@ -115,7 +115,7 @@ fn at_least_once_loses_nothing() {
     let asked =
         [SLOW[0], SLOW[1], ("topic = \"${OUT:-balances}\"", "topic = \"${OUT:-balances}\"\nguarantee = \"at-least-once\"")];
     let case = OrdersCase::new(broker(), "alo", &asked);
-    case.fill(0..20_000);
+    case.fill(0..60_000);
     let killed = case.start(&[], &[("WEIR_CRASH_AT", "all-acked:3")]).finish();
     assert!(killed.was_killed(), "{killed:?}");
     case.start(&[], &[]).finish().expect_code(0);

@@ -3,10 +3,11 @@
 use super::super::ConnectorError;
 use super::client;
 use super::committable::SlotId;
-use super::native::Producer;
+use super::native::{Patience, Producer};
 use super::sink::SinkSettings;
 use crate::clock;
 use rdkafka::ClientConfig;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// How long the brokers may take to make one ready.
@@ -49,12 +50,12 @@ fn config(settings: &SinkSettings, client_id: &str) -> ClientConfig {
 
 /// Has a producer learn the topics that it will write to. Those that records have named are learned for speed alone: what is wrong
 /// with one is told when a record names it again.
-fn learn(settings: &SinkSettings, producer: &Producer) -> Result<(), ConnectorError> {
+fn learn(settings: &SinkSettings, producer: &Producer, patience: Patience<'_>) -> Result<(), ConnectorError> {
     if let Some(topic) = &settings.spec.topic {
-        producer.topic(topic, READY_TIMEOUT).map_err(|error| client::error(&settings.place, &error))?;
+        producer.topic(topic, patience).map_err(|error| client::error(&settings.place, &error))?;
     }
     for topic in settings.named_topics() {
-        if let Err(error) = producer.topic(&topic, READY_TIMEOUT) {
+        if let Err(error) = producer.topic(&topic, patience) {
             tracing::debug!("{}: topic {topic} is not learned ahead: {error}", settings.place);
         }
     }
@@ -67,12 +68,17 @@ pub(super) fn plain(settings: &SinkSettings, writer: u32) -> Result<Producer, Co
     config.set("message.timeout.ms", milliseconds(settings.spec.needs.checkpoint_timeout));
     let failed = |error| client::error(&settings.place, &error);
     let producer = Producer::new(&config).map_err(failed)?;
-    learn(settings, &producer)?;
+    learn(settings, &producer, Patience::of(READY_TIMEOUT))?;
     Ok(producer)
 }
 
-/// Makes one ready. Takes 15 to 60 ms, and as long as the brokers need.
-pub(super) fn ready(settings: &SinkSettings, slot: SlotId, timeout: Duration) -> Result<Ready, ConnectorError> {
+/// Makes one ready, unless it is given up before. Takes 15 to 60 ms, and as long as the brokers need.
+pub(super) fn ready(
+    settings: &SinkSettings,
+    slot: SlotId,
+    timeout: Duration,
+    given_up: &AtomicBool,
+) -> Result<Ready, ConnectorError> {
     let id = slot.name(&settings.spec.prefix);
     let mut config = config(settings, &id);
     let socket_timeout = Duration::from_secs(30).min(timeout);
@@ -85,9 +91,9 @@ pub(super) fn ready(settings: &SinkSettings, slot: SlotId, timeout: Duration) ->
         .set("statistics.interval.ms", "100");
     let failed = |error| client::error(&settings.place, &error);
     let producer = Producer::new(&config).map_err(failed)?;
-    learn(settings, &producer)?;
+    learn(settings, &producer, Patience::unless(READY_TIMEOUT, given_up))?;
     let restart = |what: String| ConnectorError::restart(format!("{}: transaction {id}: {what}", settings.place));
-    producer.init_transactions(clock::monotonic() + READY_TIMEOUT).map_err(restart)?;
+    producer.init_transactions(Patience::unless(READY_TIMEOUT, given_up)).map_err(restart)?;
     producer.begin().map_err(restart)?;
     Ok(Ready { producer, slot })
 }

@@ -7,6 +7,7 @@ use super::slots::Slots;
 use super::waiting::Waiting;
 use crate::crash;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -22,6 +23,8 @@ pub(super) struct Standby {
     ready: Receiver<Result<Ready, ConnectorError>>,
     thread: Option<JoinHandle<()>>,
     slots: Arc<Slots>,
+    /// Nobody wants the next one any more.
+    given_up: Arc<AtomicBool>,
 }
 
 impl Standby {
@@ -36,11 +39,13 @@ impl Standby {
         let (wanted, wishes) = sync_channel(1);
         let (give, ready) = sync_channel(1);
         let own = Arc::clone(&slots);
+        let given_up = Arc::new(AtomicBool::new(false));
+        let is_given_up = Arc::clone(&given_up);
         let work = move || {
             while wishes.recv().is_ok() {
                 let made = match own.take(generation, writer) {
                     Some(slot) => {
-                        let made = producer::ready(&settings, slot, timeout);
+                        let made = producer::ready(&settings, slot, timeout, &is_given_up);
                         if made.is_err() {
                             own.give_back(slot);
                         }
@@ -58,7 +63,8 @@ impl Standby {
             }
         };
         let thread = std::thread::Builder::new().name(format!("kafka-standby-{writer}")).spawn(work);
-        let standby = Standby { wanted: Some(wanted), ready, thread: Some(thread.expect("a thread can be started")), slots };
+        let thread = Some(thread.expect("a thread can be started"));
+        let standby = Standby { wanted: Some(wanted), ready, thread, slots, given_up };
         standby.want();
         standby
     }
@@ -90,6 +96,7 @@ impl Standby {
 impl Drop for Standby {
     fn drop(&mut self) {
         self.wanted.take();
+        self.given_up.store(true, Ordering::Relaxed);
         // What was made and nobody took has written nothing.
         while let Ok(made) = self.ready.recv() {
             if let Ok(ready) = made {

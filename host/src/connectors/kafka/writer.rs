@@ -3,7 +3,7 @@
 use super::super::{ConnectorError, DurableStep, Prepared, SinkWriter};
 use super::committable::{PreparedTransaction, VERSION};
 use super::flushed::{self, Flushed};
-use super::native::{Outbound, Outgoing, Producer, Refused};
+use super::native::{Outbound, Outgoing, Patience, Producer, Refused};
 use super::partitioner::Partitioner;
 use super::producer::{READY_TIMEOUT, Ready};
 use super::routing;
@@ -79,7 +79,7 @@ impl Spreader {
     ) -> Result<(), ConnectorError> {
         let Spreader { settings, partitioner, of_partition, outgoing } = self;
         let topic = producer
-            .topic(topic, READY_TIMEOUT)
+            .topic(topic, Patience::of(READY_TIMEOUT))
             .map_err(|error| super::client::error(&format!("{}: topic {topic}", settings.place), &error))?;
         of_partition.resize(topic.partitions() as usize, Vec::new());
         of_partition.iter_mut().for_each(Vec::clear);

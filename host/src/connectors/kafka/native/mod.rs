@@ -9,19 +9,50 @@ mod producer;
 pub(super) use consumer::{Consumer, Fetched, Message, Position};
 pub(super) use producer::{Outbound, Outgoing, Producer, Refused};
 
+use crate::clock;
 use rdkafka::ClientConfig;
 use rdkafka::bindings as rd;
 use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long the brokers' answer is waited for.
+#[derive(Clone, Copy)]
+pub(super) struct Patience<'p> {
+    deadline: Instant,
+    given_up: Option<&'p AtomicBool>,
+}
+
+impl<'p> Patience<'p> {
+    /// So long, from now on.
+    pub(super) fn of(time: Duration) -> Self {
+        Patience { deadline: clock::monotonic() + time, given_up: None }
+    }
+
+    /// The same, or until nobody wants the answer any more.
+    pub(super) fn unless(time: Duration, given_up: &'p AtomicBool) -> Self {
+        Patience { given_up: Some(given_up), ..Patience::of(time) }
+    }
+
+    /// What is left of it.
+    fn left(&self) -> Duration {
+        match self.given_up.is_some_and(|given_up| given_up.load(Ordering::Relaxed)) {
+            true => Duration::ZERO,
+            false => self.deadline.saturating_duration_since(clock::monotonic()),
+        }
+    }
+}
 
 /// What a client has told us beside its answers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Events {
     heard: Mutex<Heard>,
+    /// The brokers that it begins with.
+    brokers: CString,
 }
 
 /// See [`Events`].
@@ -63,8 +94,9 @@ unsafe impl Sync for Handle {}
 
 impl Handle {
     fn new(config: &ClientConfig, kind: rd::rd_kafka_type_t) -> Result<Self, KafkaError> {
+        let brokers = CString::new(config.get("bootstrap.servers").unwrap_or_default()).unwrap_or_default();
         let config = config.create_native_config()?;
-        let events = Box::new(Events::default());
+        let events = Box::new(Events { heard: Mutex::default(), brokers });
         let opaque: *const Events = &*events;
         let mut why = [0 as c_char; 512];
         // SAFETY: `config` is a live configuration, and the client takes it over only if it is made. The callbacks get `opaque`,
@@ -175,6 +207,11 @@ unsafe extern "C" fn on_error(rk: *mut rd::rd_kafka_t, code: c_int, reason: *con
                 Some(fatal) => _ = heard.fatal.get_or_insert(fatal),
                 None => heard.last_error = Some(format!("{reason} ({code})")),
             });
+            // A cluster that has just come back may name no broker for a moment. librdkafka forgets all it knew then, and may call
+            // off the start from the first ones that it has planned: it would stay alone for good (its issue 5301).
+            if code == rd::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN as c_int {
+                rd::rd_kafka_brokers_add(rk, events.brokers.as_ptr());
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A producer of one transaction: made, begun, filled, flushed, dropped. It never ends its transaction.
 
-use super::{Events, Handle, check, milliseconds};
+use super::{Events, Handle, Patience, check, milliseconds};
 use crate::clock;
 use rdkafka::ClientConfig;
 use rdkafka::bindings as rd;
@@ -88,7 +88,7 @@ impl Producer {
     /// Makes a topic known to the client, with its partitions: a producer that does not know them adds a partition -1 to the
     /// transaction (rdkafka_msg.c). Asked twice: at the first question librdkafka gives up the connection that it began with,
     /// and what is asked next would wait half a second for another one. One that is known is given at once.
-    pub(in super::super) fn topic(&self, name: &str, timeout: Duration) -> Result<KnownTopic<'_>, KafkaError> {
+    pub(in super::super) fn topic(&self, name: &str, patience: Patience<'_>) -> Result<KnownTopic<'_>, KafkaError> {
         let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
         let rkt = match topics.get(name) {
             Some(known @ Topic { partitions: 1.., .. }) => return Ok(KnownTopic { producer: self, topic: *known }),
@@ -97,7 +97,7 @@ impl Producer {
         };
         let mut partitions = 0;
         for _ in 0..2 {
-            partitions = partitions_of(&self.handle, rkt, clock::monotonic() + timeout)?;
+            partitions = partitions_of(&self.handle, rkt, patience)?;
         }
         let topic = Topic { rkt, partitions };
         topics.insert(name.to_owned(), topic);
@@ -117,14 +117,15 @@ impl Producer {
     }
 
     /// Gets the transactional id's next epoch, which fences who had it before and aborts what is open under it.
-    pub(in super::super) fn init_transactions(&self, deadline: Instant) -> Result<(), String> {
+    pub(in super::super) fn init_transactions(&self, patience: Patience<'_>) -> Result<(), String> {
         loop {
-            let left = deadline.saturating_duration_since(clock::monotonic());
+            let left = patience.left();
+            let slice = left.clamp(SLICE, QUESTION);
             // SAFETY: the client lives, and the error is ours.
-            match unsafe { check(rd::rd_kafka_init_transactions(self.handle.rk, milliseconds(left.max(SLICE)))) } {
+            match unsafe { check(rd::rd_kafka_init_transactions(self.handle.rk, milliseconds(slice))) } {
                 Ok(()) => return Ok(()),
-                // It goes on in the background, and the next call waits for it again.
-                Err((_, _, true)) if !left.is_zero() => {}
+                // It goes on in the background, and the next call waits for it again. Events are heard in between.
+                Err((_, _, true)) if !left.is_zero() => self.handle.poll(Duration::ZERO),
                 Err((code, what, _)) => {
                     return Err(format!("{what}; {}", super::super::client::said(&KafkaError::Global(code))));
                 }
@@ -282,24 +283,26 @@ impl Drop for Producer {
 
 /// The number of a topic's partitions. Asked in slices: a question that went to a broker which then stood still is not asked again
 /// by librdkafka. A broker that has just come back may not know its topics yet.
-fn partitions_of(handle: &Handle, rkt: *mut rd::rd_kafka_topic_t, deadline: Instant) -> Result<u32, KafkaError> {
-    let known_until = deadline.min(clock::monotonic() + UNKNOWN_PATIENCE);
+fn partitions_of(handle: &Handle, rkt: *mut rd::rd_kafka_topic_t, patience: Patience<'_>) -> Result<u32, KafkaError> {
+    let unknown_until = clock::monotonic() + UNKNOWN_PATIENCE;
     loop {
         let error = match ask_partitions(handle, rkt, QUESTION) {
             Ok(partitions) => return Ok(partitions),
             Err(error) => error,
         };
-        let until = match error.rdkafka_error_code() {
-            Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => known_until,
+        let may_pass = match error.rdkafka_error_code() {
+            Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
+                clock::monotonic() < unknown_until
+            }
             Some(
                 RDKafkaErrorCode::OperationTimedOut
                 | RDKafkaErrorCode::BrokerTransportFailure
                 | RDKafkaErrorCode::AllBrokersDown
                 | RDKafkaErrorCode::LeaderNotAvailable,
-            ) => deadline,
-            _ => return Err(error),
+            ) => true,
+            _ => false,
         };
-        if clock::monotonic() >= until {
+        if !may_pass || patience.left().is_zero() {
             return Err(error);
         }
         handle.poll(SLICE);
