@@ -16,6 +16,7 @@ pub mod recovery;
 pub mod restart;
 pub mod shared;
 pub mod trigger;
+pub mod watermark;
 
 #[cfg(test)]
 mod testkit;
