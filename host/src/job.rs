@@ -354,6 +354,21 @@ pub struct NodeProfile {
     pub records: u64,
     /// What took time. No two of them overlap.
     pub stages: Vec<StageProfile>,
+    /// How far its event time has come; none if it has none.
+    pub event_time: Option<EventTimeProgress>,
+}
+
+/// How far the event time of a node has come, over its subtasks: the least watermark of those that are neither idle nor ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventTimeProgress {
+    /// The watermark, ms since the Unix epoch; none: there is none yet, or all input has ended.
+    pub watermark_ms: Option<i64>,
+    /// How far it is behind the wall clock, ms.
+    pub lag_ms: Option<i64>,
+    /// No record is expected for now.
+    pub is_idle: bool,
+    /// All input has ended.
+    pub has_ended: bool,
 }
 
 /// What one kind of work took in a node.

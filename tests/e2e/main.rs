@@ -15,3 +15,4 @@ mod outside;
 mod profile;
 mod resume;
 mod spill;
+mod watermarks;

@@ -159,6 +159,19 @@ impl Broker {
         made.expect("the broker answers").remove(0).expect("the topic can grow");
     }
 
+    /// Writes records of (partition, key, value, event time in ms since the Unix epoch).
+    pub fn write_at(&self, topic: &str, records: impl IntoIterator<Item = (i32, String, String, i64)>) {
+        let producer: BaseProducer = self.client().set("acks", "all").create().expect("the settings are right");
+        for (partition, key, value, time) in records {
+            let mut record = BaseRecord::to(topic).partition(partition).key(&key).payload(&value).timestamp(time);
+            while let Err((_, back)) = producer.send(record) {
+                record = back;
+                producer.poll(Duration::from_millis(10));
+            }
+        }
+        producer.flush(PATIENCE).expect("all is acknowledged");
+    }
+
     /// Writes records of (partition, key, value).
     pub fn write(&self, topic: &str, records: impl IntoIterator<Item = (i32, String, String)>) {
         let producer: BaseProducer = self.client().set("acks", "all").create().expect("the settings are right");

@@ -2,6 +2,7 @@
 
 use weir_plugin::batch::RecordBatch;
 use weir_protocol::CheckpointId;
+use weir_protocol::watermark::EventTime;
 
 /// One element of a channel, in order.
 #[derive(Clone, Debug)]
@@ -12,6 +13,8 @@ pub enum StreamElement {
     Barrier(CheckpointId),
     /// The barrier of this checkpoint will not come: it was aborted upstream.
     Cancel(CheckpointId),
+    /// What the sender says of its event time from here on; never the final watermark, which `EndOfData` stands for.
+    Watermark(EventTime),
     /// Bounded input has ended for good. The channel stays open and goes on carrying barriers.
     EndOfData,
     /// Nothing follows.

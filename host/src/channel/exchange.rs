@@ -58,7 +58,7 @@ impl<C> OutputGate<C> {
         }
     }
 
-    /// Sends an element to every reader: barriers, cancels, ends.
+    /// Sends an element to every reader: barriers, cancels, watermarks, ends.
     pub fn send_to_all<E: From<Cancelled>>(
         &self,
         element: StreamElement,

@@ -138,9 +138,11 @@ pub fn input_gate<C>(channels: usize) -> (InputGate<C>, Vec<ChannelWriter<C>>, G
 fn weight(element: &StreamElement) -> usize {
     match element {
         StreamElement::Batch(batch) => batch.records.size_bytes() + ELEMENT_BYTES,
-        StreamElement::Barrier(_) | StreamElement::Cancel(_) | StreamElement::EndOfData | StreamElement::EndOfInput => {
-            ELEMENT_BYTES
-        }
+        StreamElement::Barrier(_)
+        | StreamElement::Cancel(_)
+        | StreamElement::Watermark(_)
+        | StreamElement::EndOfData
+        | StreamElement::EndOfInput => ELEMENT_BYTES,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::clock;
 use crate::graph::Problem;
 use crate::store::fsck::FsckReport;
 use crate::store::gc::Removed;
-use crate::store::inspect::{self, CheckpointDetail, CheckpointList, CheckpointState};
+use crate::store::inspect::{self, CheckpointDetail, CheckpointList, CheckpointState, SubtaskDetail};
 use crate::store::lock::DataLock;
 use crate::store::{CheckpointStore, LogStore, References, claim_for_maintenance};
 use serde::Serialize;
@@ -157,7 +157,13 @@ fn render_detail(detail: &CheckpointDetail) -> Vec<String> {
     for source in &detail.sources {
         lines.push(format!("source '{}'{}", source.name, if source.ended { ", ended" } else { "" }));
         for split in &source.splits {
-            lines.push(format!("  {} at {}{}", split.split, split.position, if split.ended { ", ended" } else { "" }));
+            let watermark = source.watermarks.as_ref().and_then(|all| all.splits.get(&split.split));
+            let watermark = watermark.map_or_else(String::new, |watermark| format!(", watermark {watermark}"));
+            let ended = if split.ended { ", ended" } else { "" };
+            lines.push(format!("  {} at {}{ended}{watermark}", split.split, split.position));
+        }
+        if let Some(watermarks) = &source.watermarks {
+            lines.push(format!("  watermark {}", by_subtask(watermarks.readers.iter().copied())));
         }
     }
     for operator in &detail.operators {
@@ -166,6 +172,13 @@ fn render_detail(detail: &CheckpointDetail) -> Vec<String> {
         if !states.is_empty() {
             let (bytes, backend) = (size(operator.bytes), &operator.backend);
             lines.push(format!("  state {} in {backend}: {bytes} in {} files", states.join(", "), operator.files));
+        }
+        let of = |what: fn(&SubtaskDetail) -> Option<i64>| operator.subtasks.iter().map(what);
+        if of(|subtask| subtask.watermark).any(|watermark| watermark.is_some()) {
+            lines.push(format!("  watermark {}", by_subtask(of(|subtask| subtask.watermark))));
+        }
+        if of(|subtask| subtask.output_watermark).any(|watermark| watermark.is_some()) {
+            lines.push(format!("  watermark given out {}", by_subtask(of(|subtask| subtask.output_watermark))));
         }
     }
     for sink in &detail.sinks {
@@ -178,6 +191,12 @@ fn render_detail(detail: &CheckpointDetail) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Watermarks of the subtasks, in their order.
+fn by_subtask(watermarks: impl Iterator<Item = Option<i64>>) -> String {
+    let shown = watermarks.map(|watermark| watermark.map_or_else(|| "none".to_owned(), |watermark| watermark.to_string()));
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 fn render_fsck(report: &FsckReport) -> Vec<String> {

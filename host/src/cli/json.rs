@@ -2,7 +2,7 @@
 
 use super::exit::Exit;
 use crate::graph::Problem;
-use crate::job::{CheckpointProgress, JobOutcome, LostTransaction, OutsideWait, Progress, StageProgress};
+use crate::job::{CheckpointProgress, EventTimeProgress, JobOutcome, LostTransaction, OutsideWait, Progress, StageProgress};
 use serde_json::{Value, json};
 
 /// The result of `weir run`. `progress`: the last figures, if there were any.
@@ -85,7 +85,13 @@ fn stage(stage: &StageProgress) -> Value {
         "records_in": stage.records_in,
         "records_out": stage.records_out,
         "backlog_bytes": stage.backlog_bytes,
+        "event_time": stage.nodes.iter().filter_map(|node| event_time(&node.name, node.event_time.as_ref()?)).collect::<Vec<_>>(),
     })
+}
+
+fn event_time(node: &str, time: &EventTimeProgress) -> Option<Value> {
+    let EventTimeProgress { watermark_ms, lag_ms, is_idle, has_ended } = time;
+    Some(json!({ "node": node, "watermark_ms": watermark_ms, "lag_ms": lag_ms, "idle": is_idle, "ended": has_ended }))
 }
 
 fn checkpoint(checkpoint: &CheckpointProgress) -> Value {

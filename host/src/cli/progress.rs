@@ -1,7 +1,8 @@
 //! A running job as the user sees it: on a terminal one live line per stage and one for the checkpoint, otherwise a log
 //! line every ten seconds.
 
-use crate::job::{CheckpointProgress, JobEvent, OutsideWait, Progress};
+use super::checkpoint::age;
+use crate::job::{CheckpointProgress, EventTimeProgress, JobEvent, OutsideWait, Progress};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::time::Duration;
 use weir_protocol::CheckpointId;
@@ -11,6 +12,9 @@ const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Columns of a stage's name at most.
 const NAME_WIDTH: usize = 30;
+
+/// Columns of a line at most.
+const LINE_WIDTH: usize = 80;
 
 /// How figures are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +126,7 @@ fn live_lines(before: Option<&Progress>, now: &Progress, colours: bool) -> Vec<S
         let name = paint(&format!("{name:width$}"), "1", colours);
         lines.push(format!("{name} {subtasks:>5} {rate:>9} {backlog:>10} {:>4} % {blocked}", percent(stage.busy)));
     }
+    lines.extend(event_time_line(now).map(|line| cut(&line, LINE_WIDTH)));
     lines.push(checkpoint_line(now.checkpoint.as_ref(), now.committed));
     lines.extend(now.waits.iter().map(|wait| paint(&wait_line(wait), "33", colours)));
     lines
@@ -131,20 +136,37 @@ fn wait_line(wait: &OutsideWait) -> String {
     format!("sink {} waits: {} for {} s", wait.sink, wait.what, wait.time.as_secs())
 }
 
+/// How far event time is behind, node by node; none if the job has no watermarks.
+fn event_time_line(now: &Progress) -> Option<String> {
+    let nodes = now.stages.iter().flat_map(|stage| &stage.nodes);
+    let told: Vec<String> = nodes.filter_map(|node| Some(format!("{} {}", node.name, behind(&node.event_time?)))).collect();
+    (!told.is_empty()).then(|| format!("event time: {}", told.join(", ")))
+}
+
+fn behind(time: &EventTimeProgress) -> String {
+    let lag = match (time.has_ended, time.lag_ms) {
+        (true, _) => return "at its end".to_owned(),
+        (false, None) => "unknown".to_owned(),
+        (false, Some(lag)) if lag < 0 => format!("{} ahead", age(lag.unsigned_abs())),
+        (false, Some(lag)) => format!("{} behind", age(lag.unsigned_abs())),
+    };
+    if time.is_idle { format!("{lag} (idle)") } else { lag }
+}
+
 /// A stage's name, cut in the middle of the chain: its ends tell most.
 fn shortened(name: &str) -> String {
     let nodes: Vec<&str> = name.split(" → ").collect();
     match nodes[..] {
-        [first, .., last] if name.chars().count() > NAME_WIDTH => cut(&format!("{first} → … → {last}")),
-        _ => cut(name),
+        [first, .., last] if name.chars().count() > NAME_WIDTH => cut(&format!("{first} → … → {last}"), NAME_WIDTH),
+        _ => cut(name, NAME_WIDTH),
     }
 }
 
-fn cut(name: &str) -> String {
-    if name.chars().count() <= NAME_WIDTH {
-        return name.to_owned();
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
     }
-    name.chars().take(NAME_WIDTH - 1).chain(['…']).collect()
+    text.chars().take(width - 1).chain(['…']).collect()
 }
 
 /// Everything in one line, with mean rates since the run began.
@@ -160,8 +182,10 @@ fn log_line(now: &Progress) -> String {
             format!("{name}: {records} records, {}/s, backlog {backlog}, busy {busy} %, backpressured {blocked} %", count(mean))
         })
         .collect();
-    let waits: String = now.waits.iter().map(|wait| format!(" | {}", wait_line(wait))).collect();
-    format!("{} | {}{waits}", stages.join(" | "), checkpoint_line(now.checkpoint.as_ref(), now.committed))
+    let parts = stages.into_iter().chain(event_time_line(now));
+    let parts = parts.chain([checkpoint_line(now.checkpoint.as_ref(), now.committed)]);
+    let parts: Vec<String> = parts.chain(now.waits.iter().map(wait_line)).collect();
+    parts.join(" | ")
 }
 
 /// Records per second of a stage since the figures before; since the beginning if there are none or the stages changed.
@@ -220,7 +244,7 @@ pub(super) fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::StageProgress;
+    use crate::job::{NodeProfile, StageProgress};
     use weir_protocol::Generation;
 
     fn stage(name: &str, records_in: u64) -> StageProgress {
@@ -281,6 +305,29 @@ mod tests {
         let coloured = live_lines(Some(&before), &now, true);
         assert!(coloured[1].starts_with("\u{1b}[1min → parse\u{1b}[0m"), "{}", coloured[1]);
         assert!(coloured[1].ends_with("\u{1b}[33m          75 %\u{1b}[0m"), "{:?}", coloured[1]);
+    }
+
+    #[test]
+    fn event_time_is_told_where_there_is_any() {
+        let time = |watermark_ms: Option<i64>, lag_ms, is_idle, has_ended| EventTimeProgress {
+            watermark_ms,
+            lag_ms,
+            is_idle,
+            has_ended,
+        };
+        let node = |name: &str, event_time| NodeProfile { name: name.to_owned(), records: 0, stages: Vec::new(), event_time };
+        let mut now = progress(1_000, 0);
+        now.stages[0].nodes = vec![node("in", Some(time(Some(1), Some(3_210), true, false))), node("parse", None)];
+        now.stages[1].nodes = vec![
+            node("stats", Some(time(None, None, false, false))),
+            node("late", Some(time(Some(2), Some(-1_500), false, false))),
+            node("done", Some(time(None, None, false, true))),
+        ];
+        let line = "event time: in 3.2 s behind (idle), stats unknown, late 1.5 s ahead, done at its end";
+        assert_eq!(event_time_line(&now).as_deref(), Some(line));
+        assert!(log_line(&now).contains(line));
+        let live = live_lines(None, &now, false);
+        assert_eq!((live.len(), live[3].chars().count()), (5, 80), "{live:?}");
     }
 
     #[test]

@@ -165,6 +165,11 @@ pub trait Source: Send {
     /// States of the splits that it was opened with, after all records given so far.
     fn positions(&self) -> Vec<(u32, SplitState)>;
 
+    /// Whether this split was read to its end: it holds no watermark back any more. Asked some times a second.
+    fn has_ended(&self, _split: u32) -> bool {
+        false
+    }
+
     /// A checkpoint with these positions is complete; only for who tells others of it.
     fn completed(&mut self, _positions: &[(u32, u64)]) {}
 

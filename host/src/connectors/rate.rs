@@ -100,6 +100,10 @@ impl<C: FnMut() -> Instant + Send> Source for RateLimited<C> {
         self.inner.positions()
     }
 
+    fn has_ended(&self, split: u32) -> bool {
+        self.inner.has_ended(split)
+    }
+
     fn completed(&mut self, positions: &[(u32, u64)]) {
         self.inner.completed(positions);
     }

@@ -6,7 +6,8 @@ use super::upload::StoredSnapshot;
 use crate::clock;
 use crate::connectors::{Committable, SplitState};
 use crate::store::manifest::{
-    CommittableManifest, MANIFEST_FORMAT, Manifest, OperatorManifest, SinkManifest, SourceManifest, SubtaskManifest,
+    CommittableManifest, MANIFEST_FORMAT, Manifest, OperatorManifest, SinkManifest, SourceManifest, SourceWatermarks,
+    SubtaskManifest,
 };
 use base64::Engine as _;
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,13 +67,21 @@ pub fn assemble(frame: &Frame<'_>, acknowledged: &Acknowledged) -> Manifest {
 fn source(frame: &Frame<'_>, acknowledged: &Acknowledged, source: usize) -> SourceManifest {
     let mut splits = frame.splits[source].clone();
     let mut ended = true;
-    for part in acknowledged.values().filter_map(|snapshot| snapshot.source.as_ref()).filter(|part| part.source == source) {
+    let mut watermarks = SourceWatermarks::default();
+    let mut readers: Vec<_> =
+        acknowledged.values().filter_map(|s| s.source.as_ref()).filter(|part| part.source == source).collect();
+    readers.sort_by_key(|part| part.subtask);
+    for part in readers {
         ended &= part.end_of_data;
         for (index, state) in &part.splits {
             splits[*index as usize] = state.clone();
         }
+        let named = |(index, watermark): &(u32, i64)| (splits[*index as usize].split.clone(), *watermark);
+        watermarks.splits.extend(part.split_watermarks.iter().map(named));
+        watermarks.readers.push(part.watermark);
     }
-    SourceManifest { splits, ended }
+    let has_any = !watermarks.splits.is_empty() || watermarks.readers.iter().any(Option::is_some);
+    SourceManifest { splits, ended, watermarks: has_any.then_some(watermarks) }
 }
 
 fn operator(frame: &Frame<'_>, acknowledged: &Acknowledged, operator: usize) -> OperatorManifest {
@@ -98,6 +107,8 @@ fn operator(frame: &Frame<'_>, acknowledged: &Acknowledged, operator: usize) -> 
                     .map(|port| graph.endpoint_name(&spec.inputs[*port as usize].from))
                     .collect(),
                 end_of_data_sent: part.end_of_data_sent,
+                watermark: part.watermark,
+                output_watermark: part.output_watermark,
             })
             .collect(),
     }

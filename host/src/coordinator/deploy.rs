@@ -8,7 +8,8 @@ use crate::connectors::{ConnectorError, Remedy, SinkConnector, SinkTask, SourceC
 use crate::graph::execution::{NodeRef, NodeSpec, OutputName, Target as SpecTarget, TaskSpec};
 use crate::graph::{BadRecordPolicy, ExecutionGraph, JobGraph};
 use crate::state::{CheckpointedBackend, RestoredState, open_backend};
-use crate::store::manifest::StateManifest;
+use crate::store::manifest::{SourceWatermarks, StateManifest};
+use crate::task::event_time::Watermarks;
 use crate::task::messages::{TaskControl, TaskFailure};
 use crate::task::metrics::StageMetrics;
 use crate::task::node::{DeadLetterRoute, Node, NodeKind, OperatorNode, SourceNode, Target};
@@ -20,6 +21,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use weir_protocol::watermark::{EventTime, NO_WATERMARK, RestoredSplit};
 use weir_protocol::{CheckpointId, Generation, Lineage, SubtaskIndex};
 
 /// Takes in a plugin build by (sha256, bytes).
@@ -58,6 +60,8 @@ pub struct Restored {
     pub checkpoint: Option<CheckpointId>,
     /// Splits of each source, in the order of its enumeration.
     pub splits: Vec<Vec<SplitState>>,
+    /// Watermarks of each source at the checkpoint.
+    pub watermarks: Vec<SourceWatermarks>,
     /// By (operator, subtask).
     pub operators: BTreeMap<(usize, u32), RestoredOperator>,
 }
@@ -69,6 +73,10 @@ pub struct RestoredOperator {
     pub state: Option<RestoredState>,
     /// Which of its inputs have ended.
     pub ended: Ended,
+    /// Its watermark.
+    pub watermark: Option<i64>,
+    /// The one that it had given out, if that is another.
+    pub output_watermark: Option<i64>,
 }
 
 /// Identity of an attempt.
@@ -224,11 +232,14 @@ impl Builder<'_> {
         let mut nodes = Vec::with_capacity(spec.nodes.len());
         for (node, metrics) in spec.nodes.iter().zip(metrics) {
             let outputs = node.outputs.iter().map(|output| self.targets(&output.targets)).collect();
+            let (event_time, watermarks) = self.event_time(node.node, restored);
             nodes.push(Node {
                 name: node.name.as_str().into(),
                 kind: self.kind(node, restored)?,
                 outputs,
                 open_ports: (0..node.ports).collect(),
+                event_time,
+                watermarks,
                 metrics: Arc::clone(metrics),
             });
         }
@@ -258,6 +269,46 @@ impl Builder<'_> {
             .collect()
     }
 
+    /// A node's event time as the checkpoint has it, and where it makes watermarks of its own.
+    fn event_time(&self, node: NodeRef, restored: &Restored) -> (EventTime, Option<Watermarks>) {
+        match node {
+            NodeRef::Source(source) => (EventTime::START, self.source_watermarks(source, restored)),
+            NodeRef::Operator(operator) => {
+                let stored = restored.operators.get(&(operator, self.subtask));
+                let watermark = stored.and_then(|stored| stored.watermark).unwrap_or(NO_WATERMARK);
+                let output = stored.and_then(|stored| stored.output_watermark).unwrap_or(NO_WATERMARK);
+                let bound = self.parts.graph.operators[operator].watermark;
+                let made = bound.map(|bound| Watermarks::of_output(bound, output));
+                (EventTime { watermark, is_idle: false }, made)
+            }
+            // What it shows comes with what it reads; nothing is decided by it.
+            NodeRef::Sink(_) => (EventTime::START, None),
+        }
+    }
+
+    fn source_watermarks(&self, source: usize, restored: &Restored) -> Option<Watermarks> {
+        let bound = self.parts.graph.sources[source].watermark?;
+        let stored = restored.watermarks.get(source).cloned().unwrap_or_default();
+        let split = |(index, split): (u32, SplitState)| {
+            let watermark = stored.splits.get(&split.split).copied().unwrap_or(NO_WATERMARK);
+            (index, RestoredSplit { watermark, ended: split.ended })
+        };
+        let splits: Vec<(u32, RestoredSplit)> = self.own_splits(&restored.splits[source]).map(split).collect();
+        let own = match stored.readers.len() == self.spec.parallelism as usize {
+            true => stored.readers[self.subtask as usize],
+            // `None` is less than any: a reader that had none yet holds all back.
+            false => stored.readers.iter().copied().min().flatten(),
+        };
+        Some(Watermarks::new(bound, &splits, own.unwrap_or(NO_WATERMARK)))
+    }
+
+    /// Split i belongs to reader i modulo parallelism: stable, and it may change between runs.
+    fn own_splits(&self, splits: &[SplitState]) -> impl Iterator<Item = (u32, SplitState)> {
+        let (subtask, readers) = (self.subtask, self.spec.parallelism);
+        let own = splits.iter().enumerate().map(|(i, split)| (i as u32, split.clone()));
+        own.filter(move |(i, _)| i % readers == subtask)
+    }
+
     fn kind(&self, node: &NodeSpec, restored: &mut Restored) -> Result<NodeKind, TaskFailure> {
         match node.node {
             NodeRef::Source(source) => self.source(source, &restored.splits[source]),
@@ -270,13 +321,7 @@ impl Builder<'_> {
     }
 
     fn source(&self, source: usize, splits: &[SplitState]) -> Result<NodeKind, TaskFailure> {
-        // Split i belongs to reader i modulo parallelism: stable, and it may change between runs.
-        let own = splits
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| *i as u32 % self.spec.parallelism == self.subtask)
-            .map(|(i, split)| (i as u32, split.clone()))
-            .collect();
+        let own = self.own_splits(splits).collect();
         let task = SourceTask { subtask: self.subtask, parallelism: self.spec.parallelism };
         let reader = self.parts.sources[source].open(source as u16, own, task).map_err(|error| self.connector_failed(error))?;
         Ok(NodeKind::Source(SourceNode { source, reader, ended: false, pending: Vec::new() }))

@@ -22,7 +22,7 @@ fn graph(from: &str) -> JobGraph {
 
 /// What `join`'s two subtasks had seen the end of; `all`: they had sent EndOfData on. Source c was not in the job.
 fn manifest(ended: [&[&str]; 2], all: bool) -> Manifest {
-    let source = |name: &str| (name.to_owned(), SourceManifest { splits: Vec::new(), ended: false });
+    let source = |name: &str| (name.to_owned(), SourceManifest { splits: Vec::new(), ended: false, watermarks: None });
     let operator = |subtasks: Vec<SubtaskManifest>| OperatorManifest {
         parallelism: u32::try_from(subtasks.len()).expect("few"),
         plugin: String::new(),

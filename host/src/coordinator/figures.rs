@@ -4,7 +4,7 @@ use super::deploy::{Deployment, JobParts};
 use crate::channel::GateControl;
 use crate::clock;
 use crate::graph::execution::{NodeRef, TaskSpec};
-use crate::job::{CheckpointProgress, NodeProfile, OutsideWait, Progress, StageProfile, StageProgress};
+use crate::job::{CheckpointProgress, EventTimeProgress, NodeProfile, OutsideWait, Progress, StageProfile, StageProgress};
 use crate::task::messages::TaskControl;
 use crate::task::metrics::StageMetrics;
 use crate::task::times::{NodeTimes, Stage, TaskTimes};
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_protocol::CheckpointId;
+use weir_protocol::watermark::{EventTime, FINAL_WATERMARK, MergeEvent, NO_WATERMARK, WatermarkMerge};
 
 /// Reads the counters of an attempt. It outlives the attempt's threads, so that the last figures are whole.
 pub struct Figures {
@@ -55,6 +56,18 @@ impl Figures {
         Progress { elapsed: self.origin.elapsed(), stages, checkpoint, committed: self.committed, waits: waits.collect() }
     }
 
+    fn node(&self, task: &TaskSpec, times: &[Arc<TaskTimes>], n: usize) -> NodeProfile {
+        let node = &task.nodes[n];
+        let graph = &self.parts.graph;
+        let has_own = match node.node {
+            NodeRef::Source(source) => graph.sources[source].watermark.is_some(),
+            NodeRef::Operator(operator) => graph.operators[operator].watermark.is_some(),
+            NodeRef::Sink(_) => false,
+        };
+        let event_time = event_time_progress(event_time(times, n), has_own, clock::wall_ms());
+        NodeProfile { event_time, ..node_profile(&node.name, times, n) }
+    }
+
     /// Figures of one task, and its (busy, blocked) nanoseconds.
     fn stage(&self, t: usize, last: (u64, u64), span: Duration) -> (StageProgress, (u64, u64)) {
         let (task, metrics) = (&self.parts.execution.tasks[t], &self.metrics[t]);
@@ -78,10 +91,32 @@ impl Figures {
             backpressured,
             idle: (1.0 - busy - backpressured).max(0.0),
             thread: Duration::from_nanos(times.iter().map(|times| times.thread_ns.get()).sum()),
-            nodes: (0..task.nodes.len()).map(|n| node_profile(&task.nodes[n].name, times, n)).collect(),
+            nodes: (0..task.nodes.len()).map(|n| self.node(task, times, n)).collect(),
         };
         (progress, work)
     }
+}
+
+/// Over the subtasks of a node, as one that read them all would know it.
+fn event_time(times: &[Arc<TaskTimes>], node: usize) -> EventTime {
+    let mut merge = WatermarkMerge::new(times.len(), NO_WATERMARK);
+    for (input, times) in times.iter().enumerate() {
+        let time = times.nodes[node].event_time.get();
+        let ended = time.watermark == FINAL_WATERMARK;
+        merge.handle(if ended { MergeEvent::Ended { input } } else { MergeEvent::Advanced { input, time } });
+    }
+    merge.output()
+}
+
+/// `has_own`: it makes watermarks, so that it is worth telling if there is none yet.
+fn event_time_progress(time: EventTime, has_own: bool, now_ms: u64) -> Option<EventTimeProgress> {
+    let EventTime { watermark, is_idle } = time;
+    let has_ended = watermark == FINAL_WATERMARK;
+    let watermark_ms = (watermark > NO_WATERMARK && !has_ended).then_some(watermark);
+    // Without any watermark in the job, ends are all that there is.
+    let shown = has_own || watermark_ms.is_some();
+    let lag_ms = watermark_ms.map(|watermark| (now_ms as i64).saturating_sub(watermark));
+    shown.then_some(EventTimeProgress { watermark_ms, lag_ms, is_idle, has_ended })
 }
 
 /// Counters of a task's subtasks.
@@ -123,5 +158,6 @@ fn node_profile(name: &str, times: &[Arc<TaskTimes>], node: usize) -> NodeProfil
         StageProfile { stage: stage.name(), time: Duration::from_nanos(sum(&|node| node.stage_ns(stage))), counts }
     });
     let said = |stage: &StageProfile| !stage.time.is_zero() || stage.counts.iter().any(|(_, count)| *count > 0);
-    NodeProfile { name: name.to_owned(), records: sum(&|node| node.records.get()), stages: stages.filter(said).collect() }
+    let records = sum(&|node| node.records.get());
+    NodeProfile { name: name.to_owned(), records, stages: stages.filter(said).collect(), event_time: None }
 }

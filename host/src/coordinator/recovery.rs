@@ -6,7 +6,7 @@ use super::ended_inputs;
 use crate::connectors::{ConnectorError, SplitState};
 use crate::crash;
 use crate::state::{RestoredState, SnapshotFile};
-use crate::store::manifest::{FileManifest, Manifest, OperatorManifest};
+use crate::store::manifest::{FileManifest, Manifest, OperatorManifest, SourceWatermarks, SubtaskManifest};
 use crate::store::{CheckpointStore, StoreError};
 use std::path::Path;
 
@@ -64,10 +64,34 @@ pub async fn fetch_state(
                 true => None,
                 false => Some(fetch_subtask(store, stored, subtask, &folder.join(format!("{}-{subtask}", spec.name))).await?),
             };
-            restored.operators.insert((o, subtask), RestoredOperator { state, ended });
+            let watermark = restored_watermark(stored, spec.parallelism, subtask, |own| own.watermark);
+            // What makes its own from now on has passed on its input's until then.
+            let output = restored_watermark(stored, spec.parallelism, subtask, |own| own.output_watermark.or(own.watermark));
+            let operator = RestoredOperator { state, ended, watermark, output_watermark: output };
+            restored.operators.insert((o, subtask), operator);
         }
     }
     Ok(())
+}
+
+/// What a subtask starts with of what each one had; the least of all if they are other ones by now.
+fn restored_watermark(
+    stored: &OperatorManifest,
+    parallelism: u32,
+    subtask: u32,
+    of: impl Fn(&SubtaskManifest) -> Option<i64>,
+) -> Option<i64> {
+    if stored.parallelism == parallelism {
+        return of(&stored.subtasks[subtask as usize]);
+    }
+    // `None` is less than any: who had none yet holds all back.
+    stored.subtasks.iter().map(of).min().flatten()
+}
+
+/// What the readers of each source start with.
+pub fn source_watermarks(parts: &JobParts, manifest: Option<&Manifest>) -> Vec<SourceWatermarks> {
+    let stored = |name: &str| manifest.and_then(|manifest| manifest.sources.get(name)?.watermarks.clone());
+    parts.graph.sources.iter().map(|spec| stored(&spec.name).unwrap_or_default()).collect()
 }
 
 async fn fetch_subtask(

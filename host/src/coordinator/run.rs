@@ -6,7 +6,7 @@ use super::deploy::{Attempt, JobParts, Restored, deploy, source_subtasks};
 use super::ending::{by_place, close_commits, join, leave, retire};
 use super::keeper::LogKeeper;
 use super::outside::{OutsideRecovery, RecoveryError};
-use super::recovery::{differing_splits, fetch_state, first_restorable, splits_of};
+use super::recovery::{differing_splits, fetch_state, first_restorable, source_watermarks, splits_of};
 use super::refusals;
 use super::targets::{Finding, standing};
 use super::working_state::WorkingState;
@@ -592,7 +592,8 @@ impl JobRun {
             let message = DiskTrouble::of(&error).told(&format!("the folder of working state can't be made: {error}"));
             return Ok(Err(TaskFailure { place: "restore".into(), message, remedy: Remedy::Restart }));
         }
-        let mut restored = Restored { checkpoint: None, splits: splits.to_vec(), ..Restored::default() };
+        let watermarks = source_watermarks(&self.parts, from);
+        let mut restored = Restored { checkpoint: None, splits: splits.to_vec(), watermarks, ..Restored::default() };
         let Some(manifest) = from else { return Ok(Ok(restored)) };
         restored.checkpoint = manifest.checkpoint_id().ok();
         let folder = self.working.of_generation(generation).join("restore");

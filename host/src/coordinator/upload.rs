@@ -45,6 +45,10 @@ pub struct StoredOperator {
     pub ended_ports: Vec<u32>,
     /// Whether EndOfData was sent on.
     pub end_of_data_sent: bool,
+    /// Its watermark.
+    pub watermark: Option<i64>,
+    /// The one that it gave out, if it makes its own.
+    pub output_watermark: Option<i64>,
 }
 
 /// Checkpoints that were aborted: what is still to be uploaded for them is left out. Shared with the uploads under way.
@@ -116,6 +120,8 @@ async fn store_operators(
             deltas,
             ended_ports: part.ended_ports,
             end_of_data_sent: part.end_of_data_sent,
+            watermark: part.watermark,
+            output_watermark: part.output_watermark,
         });
     }
     Ok(())

@@ -398,6 +398,29 @@ fn more_threads_or_channels_than_a_process_bears_are_refused() {
 }
 
 #[test]
+fn what_holds_event_time_back_is_noted() {
+    let notes = |lines: &str| derive(lines, &[]).expect("it fits").notes;
+    let timed = "watermark = { delay = \"1s\", idle = \"1s\" }";
+    let joined = format!(
+        "s a*1\ns b*1\no x*1 from = \"a\"; {timed}\no y*1 from = \"b\"\no z*1 from = [\"x\", \"y\"]\nk out*1 from = \"z\""
+    );
+    assert_eq!(
+        notes(&joined),
+        ["operator 'z': its input 'y' has no watermark: event time stands still there until that input has ended"]
+    );
+    let complete = joined.replace("from = \"b\"", &format!("from = \"b\"; {timed}"));
+    assert!(notes(&complete).is_empty());
+    // One that sets its own needs none.
+    let own = joined.replace("from = [\"x\", \"y\"]", &format!("from = [\"x\", \"y\"]; {timed}"));
+    assert!(notes(&own).is_empty());
+    let patient = "s a*1\no x*1 from = \"a\"; watermark = { delay = \"1s\" }\nk out*1 from = \"x\"";
+    assert_eq!(
+        notes(patient),
+        ["operator 'x': watermark without 'idle': a subtask that emits nothing holds event time back for all"]
+    );
+}
+
+#[test]
 fn every_path_says_what_it_guarantees_and_why() {
     let text = r#"
         [job]

@@ -206,6 +206,11 @@ impl<'d, 'a> Section<'d, 'a> {
         })
     }
 
+    /// A duration, if it is there.
+    pub fn optional_duration(&mut self, key: &'static str) -> Option<Duration> {
+        self.unit(key, units::parse_duration, DURATION_HINT)
+    }
+
     /// A size in bytes.
     pub fn size(&mut self, key: &'static str, default: u64, why: &str) -> u64 {
         self.unit(key, units::parse_size, SIZE_HINT).unwrap_or_else(|| {

@@ -7,6 +7,7 @@ use crate::memory::usable_bytes;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use weir_protocol::watermark::WatermarkBound;
 
 const MINIMAL: &str = r#"
 [job]
@@ -335,6 +336,37 @@ fn syntax_errors_stand_alone_with_their_place() {
 }
 
 #[test]
+fn a_watermark_has_a_delay_and_maybe_idleness() {
+    let with = |value: &str| changed("from = \"in\"", &format!("from = \"in\"\nwatermark = {value}"));
+    let bound = |text: &str| parsed(text).operators[0].watermark;
+    let minute = Some(Duration::from_secs(60));
+    assert_eq!(bound(MINIMAL), None);
+    assert_eq!(bound(&with("{ delay = \"5s\", idle = \"1m\" }")), Some(WatermarkBound { delay_ms: 5_000, idle: minute }));
+    assert_eq!(bound(&with("{ delay = \"0s\" }")), Some(WatermarkBound { delay_ms: 0, idle: None }));
+    for (value, want) in [
+        ("{}", "'watermark.delay' is missing"),
+        ("{ idle = \"1m\" }", "'watermark.delay' is missing"),
+        ("{ delay = \"5\" }", "'watermark.delay' can't be \"5\""),
+        ("{ delay = \"5s\", idle = \"0s\" }", "'watermark.idle' can't be 0s; leave it out"),
+        ("{ delay = \"5s\", idel = \"1m\" }", "unknown key 'watermark.idel'; did you mean 'idle'?"),
+        ("\"5s\"", "'watermark' is a string, not a table"),
+    ] {
+        let problems = parse(&with(value)).expect_err(value);
+        assert!(problems.len() == 1 && problems[0].contains(want), "{value}: {problems:?}");
+    }
+    refused(
+        &changed("path = \"data/*.csv\"", "path = \"data/*.csv\"\nwatermark = { delay = \"5s\" }"),
+        &[
+            "job.toml:9:13: [[source]] in: a source with connector = \"file\" can't have a watermark; set 'watermark' on the operator that sets its records' times",
+        ],
+    );
+    let shown = parsed(&with("{ delay = \"5s\" }")).settings;
+    let shown: Vec<String> =
+        shown.iter().filter(|s| s.key.starts_with("watermark")).map(|s| format!("{} = {}", s.key, s.value)).collect();
+    assert_eq!(shown, ["watermark.delay = \"5s\"", "watermark.idle = "]);
+}
+
+#[test]
 fn what_a_later_version_will_know_is_refused_by_name() {
     let line = |section: &str, key: &str| match section {
         "checkpoint" | "state" => format!("{MINIMAL}\n[{section}]\n{key}\n"),
@@ -348,8 +380,6 @@ fn what_a_later_version_will_know_is_refused_by_name() {
         ("checkpoint", "storage = \"gs://b/x\"", "storage at gs:// is not in this version"),
         ("checkpoint", "storage = \"az://b/x\"", "storage at az:// is not in this version"),
         ("state", "ttl = \"1h\"", "'ttl' is not in this version"),
-        ("source", "watermark = { delay = \"5s\" }", "'watermark' is not in this version"),
-        ("operator", "watermark = { delay = \"5s\" }", "'watermark' is not in this version"),
         ("operator", "ttl = \"1h\"", "'ttl' is not in this version"),
         ("operator", "grants = { http = [\"x\"] }", "'grants.http' is not in this version"),
         ("operator", "grants = { env = [\"TZ\"] }", "'grants.env' is not in this version"),

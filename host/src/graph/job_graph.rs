@@ -9,6 +9,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use weir_protocol::watermark::WatermarkBound;
 
 /// A job file, parsed, every default filled in, every name resolved.
 #[derive(Clone, Debug)]
@@ -161,6 +162,8 @@ pub struct SourceSpec {
     pub parallelism: u32,
     /// Records per second over all readers; none: as fast as it goes.
     pub rate: Option<u64>,
+    /// How watermarks are made of its records' event times; none: it has no watermark.
+    pub watermark: Option<WatermarkBound>,
     /// The connector's own settings.
     pub connector: SourceConnectorSpec,
 }
@@ -222,6 +225,8 @@ pub struct OperatorSpec {
     pub grants: GrantsSpec,
     /// What happens to a bad record.
     pub on_bad_record: BadRecordPolicy,
+    /// How watermarks are made of the event times that it sets; none: it passes on its input's.
+    pub watermark: Option<WatermarkBound>,
 }
 
 /// A plugin's `config` as one JSON document. Dereferences to the text with every `${NAME}` replaced, which is for the plugin

@@ -4,6 +4,7 @@ use super::job_file::{self, sink_from_section};
 use super::*;
 use std::path::Path;
 use std::time::Duration;
+use weir_protocol::watermark::WatermarkBound;
 
 const JOB: &str = r#"
 [job]
@@ -151,4 +152,16 @@ fn a_password_comes_from_the_environment_and_goes_nowhere() {
     };
     assert_eq!((&first.cluster, &first.topic, &first.prefix), (&again.cluster, &again.topic, &again.prefix));
     assert_eq!(again.cluster.sasl.as_ref().expect("kept").password.expose(), "hunter2");
+}
+
+#[test]
+fn a_source_may_have_a_watermark_and_is_warned_of_silent_partitions() {
+    let text = with(SOURCE, "watermark = { delay = \"2s\" }");
+    let graph = parse(&text).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(graph.sources[0].watermark, Some(WatermarkBound { delay_ms: 2_000, idle: None }));
+    let execution = ExecutionGraph::derive(&graph, &Default::default()).expect("it fits");
+    assert_eq!(
+        execution.notes,
+        ["source 'in': watermark without 'idle': a partition without records holds event time back for all"]
+    );
 }

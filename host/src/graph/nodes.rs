@@ -12,7 +12,9 @@ use super::plugin_settings;
 use crate::connectors::Guarantee;
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use toml::de::{DeTable, DeValue};
+use weir_protocol::watermark::WatermarkBound;
 
 /// What the nodes take from the rest of the job file.
 pub(super) struct NodeDefaults<'n> {
@@ -63,11 +65,11 @@ pub(super) fn source(mut section: Section<'_, '_>, defaults: &NodeDefaults<'_>) 
     if !section.has("rate") {
         section.note("rate", "", Some("no limit: as fast as the job takes the records"));
     }
-    section.later("watermark");
     let Some(kind) = kind else {
         // Without its connector nobody can say which other keys it has.
-        return SourceSpec { name, parallelism, rate, connector: unknown_source() };
+        return SourceSpec { name, parallelism, rate, watermark: None, connector: unknown_source() };
     };
+    let watermark = source_watermark(&mut section, kind);
     let connector = match kind {
         SourceKind::File => file_source(&mut section, defaults.folder),
         SourceKind::Kafka => {
@@ -77,7 +79,39 @@ pub(super) fn source(mut section: Section<'_, '_>, defaults: &NodeDefaults<'_>) 
         SourceKind::Sequence => sequence_source(&mut section),
     };
     section.finish();
-    SourceSpec { name, parallelism, rate, connector }
+    SourceSpec { name, parallelism, rate, watermark, connector }
+}
+
+/// `watermark` of a source, where its connector has event times by split.
+fn source_watermark(section: &mut Section<'_, '_>, kind: SourceKind) -> Option<WatermarkBound> {
+    let connector = match kind {
+        SourceKind::Kafka => return watermark(section),
+        SourceKind::File => "file",
+        SourceKind::Sequence => "sequence",
+    };
+    if section.get("watermark").is_some() {
+        let what = format!("a source with connector = \"{connector}\" can't have a watermark");
+        section.problem(section.span_of("watermark"), what, "set 'watermark' on the operator that sets its records' times");
+    }
+    None
+}
+
+/// `watermark = { delay = "5s", idle = "30s" }`.
+fn watermark(section: &mut Section<'_, '_>) -> Option<WatermarkBound> {
+    let mut table = section.table("watermark")?;
+    let delay = table.optional_duration("delay");
+    if !table.has("delay") {
+        table.missing("delay", "say how much later than the newest record a record may come, as in delay = \"5s\"");
+    }
+    let idle = table.optional_duration("idle");
+    if !table.has("idle") {
+        table.note("idle", "", Some("never: event time waits for every input, also for one without records"));
+    } else if idle.is_some_and(|idle| idle.is_zero()) {
+        table.problem(table.span_of("idle"), "'watermark.idle' can't be 0s", "leave it out if inputs are never idle");
+    }
+    table.finish();
+    let delay_ms = i64::try_from(delay.unwrap_or(Duration::ZERO).as_millis()).unwrap_or(i64::MAX);
+    Some(WatermarkBound { delay_ms, idle })
 }
 
 /// Stands in for a connector whose problem is on the list already.
@@ -139,7 +173,7 @@ pub(super) fn operator(mut section: Section<'_, '_>, defaults: &NodeDefaults<'_>
         let next = "set [job].dead_letter to the name of a sink";
         section.problem(section.span_of("on_bad_record"), "on_bad_record = \"dead-letter\" has no sink to write to", next);
     }
-    section.later("watermark");
+    let watermark = watermark(&mut section);
     section.later("ttl");
     section.finish();
     OperatorSpec {
@@ -152,6 +186,7 @@ pub(super) fn operator(mut section: Section<'_, '_>, defaults: &NodeDefaults<'_>
         limits: plugin.limits,
         grants: plugin.grants,
         on_bad_record,
+        watermark,
     }
 }
 

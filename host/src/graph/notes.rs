@@ -5,6 +5,7 @@ use super::job_graph::*;
 use super::paths;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use weir_protocol::watermark::WatermarkBound;
 
 /// All notes of a job, in the order of the job file.
 pub(super) fn collect(graph: &JobGraph, facts: &BTreeMap<String, PluginFacts>, edges: &[EdgeSpec]) -> Vec<String> {
@@ -12,6 +13,7 @@ pub(super) fn collect(graph: &JobGraph, facts: &BTreeMap<String, PluginFacts>, e
     unread_outputs(graph, facts, edges, &mut notes);
     spread(graph, edges, &mut notes);
     nested_sinks(graph, &mut notes);
+    watermarks(graph, &mut notes);
     notes
 }
 
@@ -49,6 +51,44 @@ fn spread(graph: &JobGraph, edges: &[EdgeSpec], notes: &mut Vec<String>) {
         }
         if matches!(edge.to, NodeRef::Sink(_)) && edge.partition == Partition::Broadcast && readers > 1 {
             notes.push(format!("'{from}' → '{to}': broadcast writes each record {readers} times, once in each writer"));
+        }
+    }
+}
+
+fn watermarks(graph: &JobGraph, notes: &mut Vec<String>) {
+    let never_idle = |bound: Option<WatermarkBound>| bound.is_some_and(|bound| bound.idle.is_none());
+    for source in graph.sources.iter().filter(|source| never_idle(source.watermark)) {
+        notes.push(format!(
+            "source '{}': watermark without 'idle': a partition without records holds event time back for all",
+            source.name
+        ));
+    }
+    for operator in graph.operators.iter().filter(|operator| never_idle(operator.watermark)) {
+        notes.push(format!(
+            "operator '{}': watermark without 'idle': a subtask that emits nothing holds event time back for all",
+            operator.name
+        ));
+    }
+    for operator in graph.operators.iter().filter(|operator| operator.watermark.is_none()) {
+        let has = |input: &&Input| has_event_time(graph, &input.from, graph.operators.len());
+        if let (Some(_), Some(without)) = (operator.inputs.iter().find(has), operator.inputs.iter().find(|input| !has(input))) {
+            notes.push(format!(
+                "operator '{}': its input '{}' has no watermark: event time stands still there until that input has ended",
+                operator.name,
+                graph.endpoint_name(&without.from)
+            ));
+        }
+    }
+}
+
+/// Whether watermarks come out of an output. `depth`: operators to look through; more than there are would be a cycle.
+fn has_event_time(graph: &JobGraph, from: &Endpoint, depth: usize) -> bool {
+    match from {
+        Endpoint::Source(source) => graph.sources[*source].watermark.is_some(),
+        Endpoint::Operator(operator) | Endpoint::Side { operator, .. } => {
+            let spec = &graph.operators[*operator];
+            let inherits = || spec.inputs.iter().all(|input| has_event_time(graph, &input.from, depth - 1));
+            spec.watermark.is_some() || depth > 0 && inherits()
         }
     }
 }

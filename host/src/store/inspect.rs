@@ -3,7 +3,7 @@
 use super::contents::LogContents;
 use super::log::{LogError, LogStore};
 use super::manifest::{
-    CommittableManifest, FileManifest, Manifest, OperatorManifest, SinkManifest, SourceManifest, StateManifest,
+    CommittableManifest, FileManifest, Manifest, OperatorManifest, SinkManifest, SourceManifest, SourceWatermarks, StateManifest,
 };
 use crate::connectors::SplitState;
 use serde::Serialize;
@@ -111,6 +111,9 @@ pub struct SourceDetail {
     pub ended: bool,
     /// Where each split stands.
     pub splits: Vec<SplitState>,
+    /// Its watermarks, if it has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watermarks: Option<SourceWatermarks>,
 }
 
 /// An operator in a checkpoint.
@@ -145,6 +148,10 @@ pub struct SubtaskDetail {
     pub bytes: u64,
     /// Whether it had sent EndOfData.
     pub end_of_data_sent: bool,
+    /// Its watermark, ms since the Unix epoch.
+    pub watermark: Option<i64>,
+    /// The one that it had given out, if it makes its own.
+    pub output_watermark: Option<i64>,
 }
 
 /// A sink in a checkpoint.
@@ -251,7 +258,12 @@ fn bytes<'a>(files: impl Iterator<Item = &'a FileManifest>) -> u64 {
 }
 
 fn source_detail(name: &str, source: &SourceManifest) -> SourceDetail {
-    SourceDetail { name: name.to_owned(), ended: source.ended, splits: source.splits.clone() }
+    SourceDetail {
+        name: name.to_owned(),
+        ended: source.ended,
+        splits: source.splits.clone(),
+        watermarks: source.watermarks.clone(),
+    }
 }
 
 fn operator_detail(name: &str, operator: &OperatorManifest) -> OperatorDetail {
@@ -261,6 +273,8 @@ fn operator_detail(name: &str, operator: &OperatorManifest) -> OperatorDetail {
         delta_files: subtask.deltas.len(),
         bytes: bytes(subtask.files()),
         end_of_data_sent: subtask.end_of_data_sent,
+        watermark: subtask.watermark,
+        output_watermark: subtask.output_watermark,
     });
     OperatorDetail {
         name: name.to_owned(),

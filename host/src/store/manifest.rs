@@ -174,6 +174,19 @@ pub struct SourceManifest {
     pub splits: Vec<SplitState>,
     /// True if every reader had sent EndOfData.
     pub ended: bool,
+    /// Its watermarks, if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watermarks: Option<SourceWatermarks>,
+}
+
+/// Watermarks of a source, ms since the Unix epoch; never the final one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceWatermarks {
+    /// Of each split that has one, by name.
+    pub splits: BTreeMap<String, i64>,
+    /// What each reader had given out, in order. One may be ahead of a split that was idle.
+    pub readers: Vec<Option<i64>>,
 }
 
 /// An operator's part.
@@ -217,6 +230,12 @@ pub struct SubtaskManifest {
     pub ended_inputs: Vec<String>,
     /// True if EndOfData was sent on (`on-end-keys` is done): neither happens again.
     pub end_of_data_sent: bool,
+    /// Its watermark, ms since the Unix epoch, if it has one; never the final one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watermark: Option<i64>,
+    /// The one that it had given out, if it makes its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_watermark: Option<i64>,
 }
 
 /// One immutable file below `shared/`.

@@ -86,10 +86,16 @@ pub struct SubtaskSnapshot {
 pub struct SourceSnapshot {
     /// Index of the source in the job graph.
     pub source: usize,
+    /// Subtask of the source.
+    pub subtask: u32,
     /// (index in the enumeration, state) of its splits.
     pub splits: Vec<(u32, SplitState)>,
     /// True if EndOfData was sent before the barrier.
     pub end_of_data: bool,
+    /// The watermark that was given out; none if there is none.
+    pub watermark: Option<i64>,
+    /// The same of each of its splits that has one.
+    pub split_watermarks: Vec<(u32, i64)>,
 }
 
 /// State of one operator in one subtask.
@@ -105,6 +111,10 @@ pub struct OperatorSnapshot {
     pub ended_ports: Vec<u32>,
     /// True if EndOfData was sent on.
     pub end_of_data_sent: bool,
+    /// Its watermark: that of its input.
+    pub watermark: Option<i64>,
+    /// The one that it gave out, if it makes its own.
+    pub output_watermark: Option<i64>,
 }
 
 /// Committables of one sink writer: all that were not known committed at the barrier, in prepare order.

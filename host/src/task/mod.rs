@@ -1,5 +1,6 @@
 //! Subtasks: one OS thread each, running a chain of nodes.
 
+pub mod event_time;
 pub mod messages;
 pub mod metrics;
 pub mod node;

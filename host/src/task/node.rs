@@ -1,5 +1,6 @@
 //! A node of a chain: what it runs, where its outputs go, and which of its inputs have ended.
 
+use super::event_time::Watermarks;
 use super::metrics::StageMetrics;
 use super::operator::StreamOperator;
 use super::sink::SinkNode;
@@ -8,6 +9,7 @@ use crate::state::{CheckpointedBackend, LookUps};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use weir_protocol::CheckpointId;
+use weir_protocol::watermark::EventTime;
 
 /// What a node runs.
 pub enum NodeKind {
@@ -103,6 +105,10 @@ pub struct Node {
     pub outputs: Vec<Vec<Target>>,
     /// Ports that have not ended in this attempt.
     pub open_ports: BTreeSet<u32>,
+    /// What its input says of its event time.
+    pub event_time: EventTime,
+    /// Where it makes watermarks of its own output; otherwise it passes on what its input says.
+    pub watermarks: Option<Watermarks>,
     /// Counters of its stage.
     pub metrics: Arc<StageMetrics>,
 }

@@ -2,6 +2,9 @@
 //!
 //! One thread owns everything here; nothing on the record path is shared or locked but the channels themselves.
 
+mod event_time;
+
+use super::event_time::{UnblockedClock, Watermarks};
 use super::messages::{OperatorSnapshot, SourceSnapshot, TaskControl, TaskEvent, TaskFailure};
 use super::metrics::StageMetrics;
 use super::node::{Node, NodeKind, OperatorNode, Target};
@@ -17,6 +20,7 @@ use std::time::{Duration, Instant};
 use weir_plugin::batch::RecordBatch;
 use weir_plugin::state::{KeyedStateBackend, StateError};
 use weir_protocol::align::{AlignEffect, AlignEvent, BarrierAligner};
+use weir_protocol::watermark::{EventTime, FINAL_WATERMARK, MergeEvent, NO_WATERMARK, WatermarkMerge};
 use weir_protocol::{ChannelIndex, CheckpointId, Generation, SubtaskIndex};
 
 /// How much one poll of a source gives.
@@ -79,6 +83,12 @@ pub struct Task {
     parts: TaskParts,
     /// None for a source: it has nothing to align.
     aligner: Option<BarrierAligner>,
+    /// Event time over all channels, those of all ports.
+    merge: WatermarkMerge,
+    /// For who makes watermarks; none if no node does.
+    unblocked: Option<UnblockedClock>,
+    /// When to look for inputs that have fallen idle.
+    tick_at: Duration,
     /// Channels of each port of node 0 that have not sent EndOfData: (port, count).
     open_channels: Vec<(u32, usize)>,
     /// When the source is to be asked again.
@@ -105,7 +115,20 @@ impl Task {
         let aligner = (!channels.is_empty()).then(|| BarrierAligner::new(parts.generation, &channels));
         let writers = (0..parts.outputs.len()).map(|gate| writer_of(&parts.nodes, gate)).collect();
         let clock = StageClock::start(Arc::clone(&parts.times));
-        Task { parts, aligner, open_channels, poll_at: None, paused: false, input_closed: false, writers, clock }
+        let merge = WatermarkMerge::new(channels.len(), parts.nodes[0].event_time.watermark);
+        Task {
+            parts,
+            aligner,
+            merge,
+            unblocked: None,
+            tick_at: Duration::ZERO,
+            open_channels,
+            poll_at: None,
+            paused: false,
+            input_closed: false,
+            writers,
+            clock,
+        }
     }
 
     /// Runs to the end: a clean one after `Finish`, a cancel, or a failure, which is reported.
@@ -126,6 +149,7 @@ impl Task {
     }
 
     fn run_loop(&mut self) -> Result<(), TaskStop> {
+        self.begin_event_time()?;
         let mut more = false;
         while !self.input_closed {
             let wait = if more { Duration::ZERO } else { self.patience() };
@@ -136,6 +160,7 @@ impl Task {
                 Received::Element { channel, element } => self.on_element(channel, element)?,
                 Received::Timeout => self.poll_source()?,
             }
+            self.tick()?;
             self.clock.lap(0, Stage::Rest);
             more = sweep(&mut self.parts.nodes, &mut self.clock, &self.parts.place)?;
             self.clock.turn();
@@ -202,8 +227,10 @@ impl Task {
             StreamElement::Batch(batch) => self.deliver(0, self.parts.channel_ports[channel], batch),
             StreamElement::Barrier(checkpoint) => self.align(AlignEvent::Barrier { channel: index, checkpoint }),
             StreamElement::Cancel(checkpoint) => self.align(AlignEvent::Cancel { channel: index, checkpoint }),
+            StreamElement::Watermark(time) => self.merge(MergeEvent::Advanced { input: channel, time }),
             StreamElement::EndOfInput => self.align(AlignEvent::EndOfInput { channel: index }),
             StreamElement::EndOfData => {
+                self.merge(MergeEvent::Ended { input: channel })?;
                 let port = self.parts.channel_ports[channel];
                 let open = self.open_channels.iter_mut().find(|(own, _)| *own == port).expect("every channel feeds a port");
                 assert!(open.1 > 0, "A3: EndOfData came twice on a channel of port {port}");
@@ -243,11 +270,20 @@ impl Task {
     /// between (A1, A2).
     fn checkpoint(&mut self, checkpoint: CheckpointId) -> Result<(), TaskStop> {
         // 1. Positions first: they describe exactly the records that have passed.
-        let source = match &mut self.parts.nodes[0].kind {
+        let head = &mut self.parts.nodes[0];
+        let source = match &mut head.kind {
             NodeKind::Source(source) => {
                 let splits = source.reader.positions();
                 source.passed(checkpoint, &splits);
-                Some(SourceSnapshot { source: source.source, splits, end_of_data: source.ended })
+                let made = head.watermarks.as_ref();
+                Some(SourceSnapshot {
+                    source: source.source,
+                    subtask: self.parts.index,
+                    splits,
+                    end_of_data: source.ended,
+                    watermark: made.and_then(|made| known(made.output())),
+                    split_watermarks: made.map(Watermarks::by_split).unwrap_or_default(),
+                })
             }
             NodeKind::Operator(_) | NodeKind::Sink(_) => None,
         };
@@ -293,7 +329,10 @@ impl Task {
                 self.poll_at = None;
                 StageMetrics::add(&self.parts.nodes[0].metrics.records_in, records.len() as u64);
                 self.clock.records(0, records.len());
-                self.emit(0, 0, Batch { records, provenance })
+                let split = provenance.spans.first().map_or(0, |span| span.split);
+                let max_time = self.before_sent(0, split, std::slice::from_ref(&records))?;
+                self.emit(0, 0, Batch { records, provenance })?;
+                self.after_sent(0, split, max_time)
             }
             SourcePoll::End => {
                 source.ended = true;
@@ -333,13 +372,14 @@ impl Task {
     }
 
     fn emit_all(&mut self, node: usize, processed: Processed, provenance: &Provenance) -> Result<(), TaskStop> {
+        let max_time = self.before_sent(node, 0, &processed.main)?;
         for records in processed.main {
             self.emit(node, 0, Batch { records, provenance: provenance.clone() })?;
         }
         for (side, records) in processed.sides {
             self.emit(node, 1 + side as usize, Batch { records, provenance: provenance.clone() })?;
         }
-        Ok(())
+        self.after_sent(node, 0, max_time)
     }
 
     /// Sends a batch to the targets of one output.
@@ -445,6 +485,10 @@ impl Task {
 
     /// EndOfData on every output of a node.
     fn propagate_end(&mut self, node: usize) -> Result<(), TaskStop> {
+        if let Some(made) = &mut self.parts.nodes[node].watermarks {
+            made.end();
+        }
+        self.parts.times.nodes[node].event_time.end();
         for output in 0..self.parts.nodes[node].outputs.len() {
             for t in 0..self.parts.nodes[node].outputs[output].len() {
                 match self.parts.nodes[node].outputs[output][t] {
@@ -579,6 +623,11 @@ fn writer_of(nodes: &[Node], gate: usize) -> usize {
     nodes.iter().position(writes).expect("a gate is made for a target of a node")
 }
 
+/// A watermark that a checkpoint keeps: the final one follows from the ended inputs.
+fn known(time: EventTime) -> Option<i64> {
+    (time.watermark > NO_WATERMARK && time.watermark < FINAL_WATERMARK).then_some(time.watermark)
+}
+
 fn snapshot_node(node: &mut Node, subtask: u32, checkpoint: CheckpointId, parts: &SnapshotParts) -> Result<(), (String, Remedy)> {
     match &mut node.kind {
         NodeKind::Source(_) => Ok(()),
@@ -593,6 +642,8 @@ fn snapshot_node(node: &mut Node, subtask: u32, checkpoint: CheckpointId, parts:
                 state: None,
                 ended_ports: operator.ended_ports.iter().copied().collect(),
                 end_of_data_sent: operator.end_of_data_sent,
+                watermark: known(node.event_time),
+                output_watermark: node.watermarks.as_ref().and_then(|made| known(made.output())),
             };
             parts.operator(snapshot, operator.backend.is_some());
             let Some(backend) = &mut operator.backend else { return Ok(()) };

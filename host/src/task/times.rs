@@ -5,6 +5,7 @@
 //! - *one writer*: only the subtask adds to its counters; whoever else reads them may see a batch half counted;
 //! - *per batch*: nothing here is done for single records.
 
+use super::event_time::EventTimeGauge;
 use crate::clock;
 use crate::state::LookUps;
 use std::sync::Arc;
@@ -117,10 +118,17 @@ pub struct NodeTimes {
     pub misses: Counter,
     /// Keys of those that were read from the store; the others are known to have no state.
     pub store_reads: Counter,
+    /// What it says of its event time.
+    pub event_time: EventTimeGauge,
     stages: [Counter; Stage::ALL.len()],
 }
 
 impl NodeTimes {
+    #[cfg(test)]
+    pub(super) fn add_for_test(&self, stage: Stage, ns: u64) {
+        self.stages[stage as usize].add(ns);
+    }
+
     /// Nanoseconds of a stage.
     pub fn stage_ns(&self, stage: Stage) -> u64 {
         self.stages[stage as usize].get()

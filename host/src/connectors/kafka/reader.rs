@@ -312,6 +312,10 @@ impl Source for Reader {
         self.splits.iter().map(|split| (split.index, split.state())).collect()
     }
 
+    fn has_ended(&self, split: u32) -> bool {
+        self.splits.iter().any(|own| own.index == split && own.ended)
+    }
+
     fn completed(&mut self, positions: &[(u32, u64)]) {
         let Some(consumer) = &self.consumer else { return };
         let own = positions.iter().filter_map(|(index, position)| {

@@ -1,7 +1,7 @@
 //! Manifests and log records: what is read is what was written, and nothing else is read at all.
 
 use super::*;
-use crate::store::manifest::ManifestError;
+use crate::store::manifest::{ManifestError, SourceWatermarks};
 use crate::store::record::RecordError;
 use proptest::prelude::*;
 use weir_protocol::log::{Claim, Slot};
@@ -130,18 +130,30 @@ prop_compose! {
         generation in any::<u32>(), sequence in any::<u32>(), lineage in any::<u128>(), published_ms in any::<u64>(),
         last in any::<bool>(), base in files(), deltas in files(), ended_inputs in prop::collection::vec(texts(), 0..3),
         split in texts(), position in any::<u64>(), number in any::<f64>(), secret in texts(), name in texts(),
+        watermark in any::<Option<i64>>(),
     ) -> Manifest {
-        let subtask = SubtaskManifest { base, deltas, ended_inputs, end_of_data_sent: last };
+        let subtask = SubtaskManifest { base, deltas, ended_inputs, end_of_data_sent: last, watermark, output_watermark: watermark };
         let mut manifest = manifest(&format!("{generation}-{sequence}"), &[]);
         manifest.lineage = Lineage(lineage).to_string();
         manifest.published_ms = published_ms;
         manifest.last = last;
         manifest.operators.get_mut("stats").expect("it has one").subtasks = vec![subtask.clone(), subtask];
         let splits = vec![SplitState { split, position, ended: last, detail: serde_json::Value::Null }];
-        manifest.sources.insert(name, SourceManifest { splits, ended: last });
+        let of_splits = watermark.map(|watermark| (splits[0].split.clone(), watermark)).into_iter().collect();
+        let watermarks = watermark.map(|_| SourceWatermarks { splits: of_splits, readers: vec![None, watermark] });
+        manifest.sources.insert(name, SourceManifest { splits, ended: last, watermarks });
         manifest.sinks.get_mut("out").expect("it has one").section = serde_json::json!({"secret": secret, "number": number});
         manifest.seal()
     }
+}
+
+/// What was written before there were watermarks has no such field.
+#[test]
+fn a_manifest_without_watermarks_says_nothing_of_them() {
+    let text = String::from_utf8(manifest("3-17", &[]).to_bytes()).expect("JSON is UTF-8");
+    assert!(!text.contains("watermark"), "{text}");
+    let read = Manifest::parse_and_verify(text.as_bytes()).expect("it is read");
+    assert_eq!((read.sources["flights"].watermarks.clone(), read.operators["stats"].subtasks[0].watermark), (None, None));
 }
 
 proptest! {

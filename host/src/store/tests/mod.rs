@@ -133,7 +133,7 @@ fn manifest(checkpoint: &str, files: &[&FileManifest]) -> Manifest {
         key_groups: 32_768,
         key_hash: "xxh3-64".to_owned(),
         last: false,
-        sources: [("flights".to_owned(), SourceManifest { splits: vec![split], ended: false })].into(),
+        sources: [("flights".to_owned(), SourceManifest { splits: vec![split], ended: false, watermarks: None })].into(),
         operators: [("stats".to_owned(), operator)].into(),
         sinks: [("out".to_owned(), SinkManifest { section, committables: vec![committable] })].into(),
         checksum: String::new(),
