@@ -12,6 +12,8 @@ pub(crate) const KEYED_STATE: &str = "weir:plugin/keyed-state@1.0.0";
 pub(crate) const FILES: &str = "weir:plugin/files@1.0.0";
 pub(crate) const OPERATOR: &str = "weir:plugin/operator@1.0.0";
 pub(crate) const END_OF_INPUT: &str = "weir:plugin/end-of-input@1.0.0";
+pub(crate) const TIMERS: &str = "weir:plugin/timers@1.0.0";
+pub(crate) const TIMER_SERVICE: &str = "weir:plugin/timer-service@1.0.0";
 pub(crate) const SINK_WRITER: &str = "weir:plugin/sink-writer@1.0.0";
 pub(crate) const SINK_COMMITTER: &str = "weir:plugin/sink-committer@1.0.0";
 
@@ -22,6 +24,8 @@ pub enum PluginKind {
     Operator {
         /// Also exports `end-of-input`.
         end_of_input: bool,
+        /// Also exports `timers`.
+        timers: bool,
     },
     /// Exports `sink-writer` and `sink-committer`.
     Sink,
@@ -86,11 +90,12 @@ fn ours(name: &str) -> Result<Option<&str>, String> {
 }
 
 fn kind_of(exports: &[&str]) -> Result<PluginKind, String> {
-    let (mut operator, mut end, mut writer, mut committer) = (false, false, false, false);
+    let (mut operator, mut end, mut timers, mut writer, mut committer) = (false, false, false, false, false);
     for name in exports {
         match ours(name)? {
             Some("operator") => operator = true,
             Some("end-of-input") => end = true,
+            Some("timers") => timers = true,
             Some("sink-writer") => writer = true,
             Some("sink-committer") => committer = true,
             Some("types" | "sink-types") | None => {}
@@ -98,8 +103,9 @@ fn kind_of(exports: &[&str]) -> Result<PluginKind, String> {
         }
     }
     match (operator, writer, committer) {
-        (true, false, false) => Ok(PluginKind::Operator { end_of_input: end }),
+        (true, false, false) => Ok(PluginKind::Operator { end_of_input: end, timers }),
         (false, true, true) if end => Err(format!("it exports {END_OF_INPUT}, which belongs to operators, and a sink")),
+        (false, true, true) if timers => Err(format!("it exports {TIMERS}, which belongs to operators, and a sink")),
         (false, true, true) => Ok(PluginKind::Sink),
         (false, true, false) => Err(format!("a sink needs both halves: it exports {SINK_WRITER} but not {SINK_COMMITTER}")),
         (false, false, true) => Err(format!("a sink needs both halves: it exports {SINK_COMMITTER} but not {SINK_WRITER}")),
@@ -117,6 +123,10 @@ fn check_import(name: &str, kind: PluginKind, asks: bool) -> Result<Option<&str>
         (Some("types" | "sink-types"), _) if !asks => Ok(None),
         (Some(interface @ ("host" | "files")), _) => Ok(asks.then_some(interface)),
         (Some(interface @ "keyed-state"), PluginKind::Operator { .. }) => Ok(asks.then_some(interface)),
+        (Some(interface @ "timer-service"), PluginKind::Operator { timers: true, .. }) => Ok(asks.then_some(interface)),
+        (Some("timer-service"), _) => {
+            Err(format!("it imports {TIMER_SERVICE}, but does not export {TIMERS}: nobody would hear of its timers"))
+        }
         (Some("keyed-state"), PluginKind::Sink) => Err("it imports keyed-state, but a sink has no keyed state".into()),
         (Some(other), _) => Err(format!("it imports `{other}` of {PACKAGE}, which is not in this version")),
         (None, _) if name.starts_with("wasi:") => Err(format!(
@@ -132,11 +142,13 @@ mod tests {
 
     #[test]
     fn exports_decide_the_kind() {
-        let operator = PluginKind::Operator { end_of_input: false };
+        let operator = PluginKind::Operator { end_of_input: false, timers: false };
         let cases: &[(&[&str], Result<PluginKind, &str>)] = &[
             (&[OPERATOR], Ok(operator)),
             (&["weir:plugin/operator@1.3.0"], Ok(operator)),
-            (&[OPERATOR, END_OF_INPUT], Ok(PluginKind::Operator { end_of_input: true })),
+            (&[OPERATOR, END_OF_INPUT], Ok(PluginKind::Operator { end_of_input: true, timers: false })),
+            (&[OPERATOR, TIMERS], Ok(PluginKind::Operator { end_of_input: false, timers: true })),
+            (&[SINK_WRITER, SINK_COMMITTER, TIMERS], Err("belongs to operators, and a sink")),
             (&[SINK_WRITER, SINK_COMMITTER], Ok(PluginKind::Sink)),
             (&[SINK_WRITER], Err("but not weir:plugin/sink-committer")),
             (&[SINK_COMMITTER], Err("but not weir:plugin/sink-writer")),
@@ -145,7 +157,7 @@ mod tests {
                 &["weir:plugin/operator@2.0.0"],
                 Err("version 2.0.0 of weir:plugin (`weir:plugin/operator@2.0.0`), this host speaks version 1"),
             ),
-            (&["weir:plugin/timers@1.1.0"], Err("`timers` of weir:plugin, which is not in this version")),
+            (&["weir:plugin/windows@1.1.0"], Err("`windows` of weir:plugin, which is not in this version")),
             (&["wasi:cli/run@0.2.0"], Err("but wasi:cli/run@0.2.0")),
             (&[], Err("but nothing")),
         ];
@@ -160,12 +172,16 @@ mod tests {
 
     #[test]
     fn imports_beyond_the_contract_are_named() {
-        let operator = PluginKind::Operator { end_of_input: false };
+        let operator = PluginKind::Operator { end_of_input: false, timers: false };
+        let timers = PluginKind::Operator { end_of_input: false, timers: true };
         for (name, kind, refusal) in [
             (HOST, operator, ""),
             (FILES, PluginKind::Sink, ""),
             (KEYED_STATE, operator, ""),
             (KEYED_STATE, PluginKind::Sink, "a sink has no keyed state"),
+            (TIMER_SERVICE, timers, ""),
+            (TIMER_SERVICE, operator, "nobody would hear of its timers"),
+            (TIMER_SERVICE, PluginKind::Sink, "nobody would hear of its timers"),
             ("weir:plugin/http@1.2.0", operator, "`http` of weir:plugin, which is not in this version"),
             ("weir:plugin/host@2.0.0", operator, "built for version 2.0.0"),
             ("wasi:cli/environment@0.2.0", operator, "`wasi:cli/environment@0.2.0`: this version grants nothing of WASI"),

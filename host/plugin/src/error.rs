@@ -21,6 +21,8 @@ pub enum Function {
     OnEnd,
     /// `end-of-input.on-end-keys`.
     OnEndKeys,
+    /// `timers.on-timers`.
+    OnTimers,
     /// `sink-writer.begin`.
     Begin,
     /// `sink-writer.write`.
@@ -51,6 +53,7 @@ impl Function {
             Function::Process => "process",
             Function::OnEnd => "on-end",
             Function::OnEndKeys => "on-end-keys",
+            Function::OnTimers => "on-timers",
             Function::Begin => "begin",
             Function::Write => "write",
             Function::Prepare => "prepare",
@@ -66,7 +69,7 @@ impl Function {
     /// Whether the function processes records of an operator: only then may it emit and touch keyed state.
     pub(crate) fn processes(self) -> bool {
         match self {
-            Function::Process | Function::OnEnd | Function::OnEndKeys => true,
+            Function::Process | Function::OnEnd | Function::OnEndKeys | Function::OnTimers => true,
             Function::Instantiate
             | Function::Describe
             | Function::Open

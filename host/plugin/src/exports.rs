@@ -1,6 +1,6 @@
 //! A plugin's exported functions: found once by name, type-checked once, called by index.
 
-use crate::contract::{END_OF_INPUT, OPERATOR, PluginKind, SINK_COMMITTER, SINK_WRITER};
+use crate::contract::{END_OF_INPUT, OPERATOR, PluginKind, SINK_COMMITTER, SINK_WRITER, TIMERS};
 use crate::error::{CallError, Function};
 use crate::store::{Guest, HostState};
 use crate::wire::{
@@ -21,6 +21,7 @@ pub(crate) type CloseFn = TypedFunc<(), ()>;
 pub(crate) type ProcessFn<'a> = TypedFunc<(u32, BatchRef<'a>, &'a [u8], &'a [CellsRef<'a>]), Processed>;
 pub(crate) type OnEndFn = TypedFunc<(u32,), Processed>;
 pub(crate) type OnEndKeysFn<'a> = TypedFunc<(ColumnRef<'a>, &'a [CellsRef<'a>]), Processed>;
+pub(crate) type OnTimersFn<'a> = TypedFunc<(&'a str, BatchRef<'a>, &'a [u8], &'a [CellsRef<'a>]), Processed>;
 pub(crate) type BeginFn = TypedFunc<(String,), Unit>;
 pub(crate) type WriteFn<'a> = TypedFunc<(BatchRef<'a>,), Unit>;
 pub(crate) type PrepareFn = TypedFunc<(String, bool), (Result<Option<Prepared>, ErrorLift>,)>;
@@ -43,6 +44,7 @@ pub(crate) struct OperatorExports {
     process: ComponentExportIndex,
     close: ComponentExportIndex,
     end: Option<EndExports>,
+    on_timers: Option<ComponentExportIndex>,
 }
 
 struct EndExports {
@@ -74,6 +76,7 @@ pub(crate) struct OperatorFunctions {
     pub(crate) process: ProcessFn<'static>,
     pub(crate) close: CloseFn,
     pub(crate) end: Option<EndFunctions>,
+    pub(crate) on_timers: Option<OnTimersFn<'static>>,
 }
 
 /// The optional functions of an operator instance.
@@ -109,7 +112,9 @@ impl Exports {
     /// Finds the functions of every interface that the kind needs; names the first that is missing.
     pub(crate) fn find(component: &Component, kind: PluginKind) -> Result<Self, String> {
         match kind {
-            PluginKind::Operator { end_of_input } => OperatorExports::find(component, end_of_input).map(Exports::Operator),
+            PluginKind::Operator { end_of_input, timers } => {
+                OperatorExports::find(component, end_of_input, timers).map(Exports::Operator)
+            }
             PluginKind::Sink => SinkExports::find(component).map(Exports::Sink),
         }
     }
@@ -130,7 +135,7 @@ impl Exports {
 }
 
 impl OperatorExports {
-    fn find(component: &Component, end_of_input: bool) -> Result<Self, String> {
+    fn find(component: &Component, end_of_input: bool, timers: bool) -> Result<Self, String> {
         let operator = Interface::find(component, OPERATOR)?;
         let end = match end_of_input {
             false => None,
@@ -139,12 +144,17 @@ impl OperatorExports {
                 Some(EndExports { on_end: end.function("on-end")?, on_end_keys: end.function("on-end-keys")? })
             }
         };
+        let on_timers = match timers {
+            false => None,
+            true => Some(Interface::find(component, TIMERS)?.function("on-timers")?),
+        };
         Ok(OperatorExports {
             describe: operator.function("describe")?,
             open: operator.function("open")?,
             process: operator.function("process")?,
             close: operator.function("close")?,
             end,
+            on_timers,
         })
     }
 
@@ -170,11 +180,16 @@ impl OperatorExports {
                 on_end_keys: bind(store, instance, &end.on_end_keys, "end-of-input.on-end-keys")?,
             }),
         };
+        let on_timers = match &self.on_timers {
+            None => None,
+            Some(on_timers) => Some(bind(store, instance, on_timers, "timers.on-timers")?),
+        };
         Ok(OperatorFunctions {
             open: bind(store, instance, &self.open, "operator.open")?,
             process: bind(store, instance, &self.process, "operator.process")?,
             close: bind(store, instance, &self.close, "operator.close")?,
             end,
+            on_timers,
         })
     }
 }

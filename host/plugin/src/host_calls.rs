@@ -3,10 +3,11 @@
 mod files;
 mod host;
 mod keyed_state;
+mod timer_service;
 
 pub(crate) use host::tell_dropped;
 
-use crate::contract::{FILES, HOST, KEYED_STATE};
+use crate::contract::{FILES, HOST, KEYED_STATE, TIMER_SERVICE};
 use crate::store::HostState;
 use wasmtime::Engine;
 use wasmtime::component::Linker;
@@ -16,6 +17,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<HostState>> {
     let mut linker = Linker::new(engine);
     host::link(&mut linker.instance(HOST)?)?;
     keyed_state::link(&mut linker.instance(KEYED_STATE)?)?;
+    timer_service::link(&mut linker.instance(TIMER_SERVICE)?)?;
     files::link(&mut linker.instance(FILES)?)?;
     Ok(linker)
 }

@@ -68,6 +68,7 @@ mod setup;
 mod sink;
 mod store;
 mod supervise;
+mod timers;
 mod times;
 mod wire;
 
@@ -90,5 +91,6 @@ pub use sink::SinkWriterInstance;
 pub use supervise::{
     BadRecord, BadRecordPolicy, Failure, OperatorSpec, Processed, Retries, SupervisedOperator, SupervisedWriter, SupervisorCounts,
 };
+pub use timers::{TimerChange, TimerClocks, TimerKind, TimerOp};
 pub use times::CallTimes;
 pub use wire::{AbortOutcome, Committable, Outcome, Prepared, TaskInfo};

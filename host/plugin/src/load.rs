@@ -74,6 +74,11 @@ impl PluginEngine {
             .instantiate_pre(&component)
             .map_err(|e| refuse(format!("it uses the contract's imports differently than this version: {e:#}")))?;
         let descriptor = describe(name, &pre, &exports, self, options.limits)?;
+        let has_timers = matches!(world.kind, PluginKind::Operator { timers: true, .. });
+        if has_timers && matches!(&descriptor, Descriptor::Operator(operator) if !operator.is_keyed()) {
+            let reason = "it has timers, which belong to keys, but declares no state".into();
+            return Err(LoadError::Descriptor { name: name.into(), reason });
+        }
         Ok(Arc::new(Plugin { engine: self.clone(), pre, exports, world, descriptor, sha256, bytes }))
     }
 }

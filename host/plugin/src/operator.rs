@@ -4,13 +4,14 @@ use crate::batch::{Cells, Column, RecordBatch};
 use crate::clock::Laps;
 use crate::describe::OperatorDescriptor;
 use crate::error::{CallError, Function};
-use crate::exports::{OperatorFunctions, ProcessFn, Processed};
+use crate::exports::{OnTimersFn, OperatorFunctions, ProcessFn, Processed};
 use crate::load::Plugin;
 use crate::output::{self, Expected, Output};
 use crate::scope::CallScope;
 use crate::setup::{self, TaskSetup};
 use crate::state::{KeyGrouping, KeyedStateBackend, StateId};
 use crate::store::{Guest, HostState};
+use crate::timers::{TimerClocks, TimerKind};
 use crate::times::CallTimes;
 use crate::wire::{BatchRef, CellsRef, ColumnRef};
 use std::sync::Arc;
@@ -107,6 +108,33 @@ impl OperatorInstance {
             let in_order = key_of.chunks_exact(4).zip(0u32..).all(|(of, i)| of == i.to_le_bytes());
             assert!(in_order, "a page of keys holds each key once");
             end.on_end_keys.call(store, (ColumnRef::new(&column), cells))
+        })
+    }
+
+    /// Whether it has timers.
+    pub fn has_timers(&self) -> bool {
+        self.functions.on_timers.is_some()
+    }
+
+    /// What its timers wait for, as calls from here on see it.
+    pub fn set_clocks(&mut self, clocks: TimerClocks) {
+        self.guest.state().clocks = clocks;
+    }
+
+    /// These timers are due: key, payload as the value, time. Empty if the plugin has none.
+    ///
+    /// # Panics
+    /// As [`Self::process`].
+    pub fn on_timers(
+        &mut self,
+        kind: TimerKind,
+        due: &RecordBatch,
+        state: Option<&mut dyn KeyedStateBackend>,
+    ) -> Result<Output, CallError> {
+        let Some(on_timers) = self.functions.on_timers else { return Ok(Output::default()) };
+        self.call(Function::OnTimers, due, state, |store, key_of, cells| {
+            let on_timers: OnTimersFn<'_> = on_timers;
+            on_timers.call(store, (kind.name(), BatchRef::new(due), key_of, cells))
         })
     }
 

@@ -3,6 +3,7 @@
 use crate::batch::{Cells, Malformed, RecordBatch};
 use crate::error::CallErrorKind;
 use crate::store::HostState;
+use crate::timers::TimerChange;
 use crate::wire::{CellsLift, ErrorLift, OutputLift};
 
 /// Up to this size chunks are joined: what a channel carries well.
@@ -15,6 +16,8 @@ pub struct Output {
     pub main: Vec<RecordBatch>,
     /// Chunks for side outputs, by index, ascending; each index once, with at least one chunk, and none is empty.
     pub sides: Vec<(u32, Vec<RecordBatch>)>,
+    /// Timers that it set and took away, in order.
+    pub timers: Vec<TimerChange>,
 }
 
 impl Output {
@@ -24,6 +27,7 @@ impl Output {
         for chunk in later.main {
             join(&mut self.main, chunk);
         }
+        self.timers.extend(later.timers);
         for (side, chunks) in later.sides {
             let own = self.side(side);
             for chunk in chunks {
@@ -83,7 +87,7 @@ pub(crate) fn take(
 ) -> Result<(Output, Vec<Cells>), CallErrorKind> {
     let lift = answer.map_err(|error| error.check(expected.records))?;
     state.count_staged(lift.bytes()).map_err(CallErrorKind::Limit)?;
-    let mut output = Output::default();
+    let mut output = Output { timers: std::mem::take(&mut state.running.timers), ..Output::default() };
     for (port, chunk) in std::mem::take(&mut state.running.emitted) {
         output.push(port.checked_sub(1), chunk);
     }
@@ -137,7 +141,8 @@ mod tests {
         first.append(second);
         let mut joined = chunk("b");
         joined.append(&chunk("c"));
-        let expected = Output { main: vec![chunk("m")], sides: vec![(0, vec![chunk("a")]), (2, vec![joined])] };
+        let expected =
+            Output { main: vec![chunk("m")], sides: vec![(0, vec![chunk("a")]), (2, vec![joined])], ..Output::default() };
         assert_eq!(first, expected);
     }
 

@@ -138,6 +138,12 @@ impl<'a> CallScope<'a> {
         self.prefetched.iter().enumerate().map(fold).collect()
     }
 
+    /// Whether every key of these records is one of the call; the error names the first that is not.
+    pub(crate) fn check_keys(&self, records: &RecordBatch) -> Result<(), String> {
+        let strange = (0..records.len()).map(|i| records.key(i)).find(|key| self.grouping.find(self.batch, key).is_none());
+        strange.map_or(Ok(()), |key| Err(format!("key {} is none of the running call's keys", key_text(key))))
+    }
+
     fn check_state(&self, state: u32) -> Result<StateId, Refusal> {
         match StateId::try_from(state) {
             Ok(id) if usize::from(id) < self.writes.len() => Ok(id),

@@ -10,6 +10,7 @@ use crate::loan::{Loan, lend};
 use crate::log_budget::LogBudget;
 use crate::scope::CallScope;
 use crate::state::StateError;
+use crate::timers::{TimerChange, TimerClocks};
 use crate::times::HostTimes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,8 @@ pub(crate) struct HostState {
     /// Side outputs that the plugin declares: bound of `emit`'s port.
     pub(crate) side_outputs: usize,
     pub(crate) log: LogBudget,
+    /// What timers wait for, as the running call sees it.
+    pub(crate) clocks: TimerClocks,
     pub(crate) loan: Loan,
     pub(crate) running: Running,
     /// Of the running call, or the last one.
@@ -60,6 +63,8 @@ pub(crate) struct Running {
     pub(crate) function: Function,
     /// Chunks for the main output (port 0) and side outputs (port k is side output k - 1), in order.
     pub(crate) emitted: Vec<(u32, RecordBatch)>,
+    /// Timers that it sets and takes away, in order.
+    pub(crate) timers: Vec<TimerChange>,
     /// Appends of a sink's `write`, in order.
     pub(crate) appends: Vec<StagedAppend>,
     /// The last line that the guest logged as an error: a panic message, most likely.
@@ -82,6 +87,7 @@ impl Running {
         Running {
             function,
             emitted: Vec::new(),
+            timers: Vec::new(),
             appends: Vec::new(),
             last_error: None,
             state_error: None,
@@ -99,6 +105,7 @@ impl HostState {
             folders,
             side_outputs,
             log: LogBudget::new(ticks.now()),
+            clocks: TimerClocks::default(),
             loan: Loan::default(),
             running: Running::new(Function::Instantiate),
             host_times: HostTimes::default(),

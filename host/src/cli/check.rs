@@ -111,6 +111,9 @@ fn plugins(description: &Description) -> Vec<String> {
         if plugin.end_of_input {
             facts.push("is told of the end of its input".to_owned());
         }
+        if plugin.timers {
+            facts.push("has timers".to_owned());
+        }
         lines.extend(facts.into_iter().map(|fact| format!("  {fact}")));
     }
     lines

@@ -36,6 +36,7 @@ impl Runtime for Straw {
             side_outputs: vec!["late".to_owned()],
             inputs: 1,
             ends: true,
+            timers: false,
         };
         Ok(graph.operators.iter().map(|operator| (operator.name.clone(), facts.clone())).collect())
     }

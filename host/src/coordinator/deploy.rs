@@ -16,6 +16,7 @@ use crate::task::node::{DeadLetterRoute, Node, NodeKind, OperatorNode, SourceNod
 use crate::task::run::{SourceNames, Task, TaskParts};
 use crate::task::sink::SinkNode;
 use crate::task::snapshot::EventSender;
+use crate::task::timers::{TIMERS_NAME, TimerFault, Timers};
 use crate::task::times::TaskTimes;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -353,9 +354,14 @@ impl Builder<'_> {
             message: failure.message,
             remedy: failure.remedy,
         })?;
-        let backend = match self.parts.states[operator].is_empty() {
+        let mut backend = match self.parts.states[operator].is_empty() {
             true => None,
             false => Some(self.backend(operator, restored.state)?),
+        };
+        let has_timers = self.parts.states[operator].iter().any(|state| state.name == TIMERS_NAME);
+        let timers = match (&mut backend, has_timers) {
+            (Some(backend), true) => Some(Timers::restored(&mut **backend).map_err(|fault| self.timers_failed(fault))?),
+            (Some(_) | None, _) => None,
         };
         let dead_letter = match spec.on_bad_record {
             BadRecordPolicy::DeadLetter => {
@@ -369,6 +375,7 @@ impl Builder<'_> {
             operator,
             instance,
             backend,
+            timers,
             ended_ports: restored.ended.ports,
             end_of_data_sent: restored.ended.all,
             dead_letter,
@@ -386,6 +393,14 @@ impl Builder<'_> {
             message: error.to_string(),
             remedy: Remedy::Restart,
         })
+    }
+
+    fn timers_failed(&self, fault: TimerFault) -> TaskFailure {
+        let message = match fault {
+            TimerFault::Plugin(why) => why,
+            TimerFault::State(error) => error.to_string(),
+        };
+        TaskFailure { place: self.place(), message, remedy: Remedy::Restart }
     }
 
     fn place(&self) -> String {

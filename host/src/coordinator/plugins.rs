@@ -6,6 +6,7 @@ use crate::connectors::{ConnectorError, Remedy};
 use crate::graph::{BadRecordPolicy, GrantsSpec, LimitsSpec, OperatorSpec, PluginFacts, Problem, SinkConnectorSpec, SinkSpec};
 use crate::store::manifest::StateManifest;
 use crate::task::operator::{OperatorFailure, StreamOperator};
+use crate::task::timers::{TIMERS_KIND, TIMERS_NAME, TIMERS_SCHEMA};
 use crate::task::wasm_operator::WasmOperator;
 use std::collections::BTreeMap;
 use std::io;
@@ -43,7 +44,11 @@ impl Role {
 }
 
 fn wants_end(plugin: &Plugin) -> bool {
-    plugin.kind() == PluginKind::Operator { end_of_input: true }
+    matches!(plugin.kind(), PluginKind::Operator { end_of_input: true, .. })
+}
+
+fn has_timers(plugin: &Plugin) -> bool {
+    matches!(plugin.kind(), PluginKind::Operator { timers: true, .. })
 }
 
 #[derive(Clone)]
@@ -185,12 +190,19 @@ impl OperatorProvider for WasmProvider {
             kind: state.kind.name().to_owned(),
             schema_version: state.schema_version,
         });
+        let has_timers = has_timers(&plugin);
+        let timers_state = has_timers.then(|| StateManifest {
+            name: TIMERS_NAME.to_owned(),
+            kind: TIMERS_KIND.to_owned(),
+            schema_version: TIMERS_SCHEMA,
+        });
         Ok(PluginFacts {
             digest: plugin.sha256().to_owned(),
-            states: states.collect(),
+            states: states.chain(timers_state).collect(),
             side_outputs: descriptor.side_outputs.clone(),
             inputs: descriptor.inputs.unwrap_or(0),
             ends: wants_end(&plugin),
+            timers: has_timers,
         })
     }
 

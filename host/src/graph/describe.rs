@@ -39,6 +39,8 @@ pub struct PluginDescription {
     pub side_outputs: Vec<String>,
     /// Whether it is told of the end of its input.
     pub end_of_input: bool,
+    /// Whether it has timers.
+    pub timers: bool,
 }
 
 /// A chain of nodes in one thread, times its parallelism.
@@ -106,6 +108,7 @@ fn plugin(operator: &str, facts: &PluginFacts) -> PluginDescription {
         states: states.collect(),
         side_outputs: facts.side_outputs.clone(),
         end_of_input: facts.ends,
+        timers: facts.timers,
     }
 }
 

@@ -21,6 +21,8 @@ pub struct PluginFacts {
     pub inputs: u32,
     /// Whether it exports `end-of-input`.
     pub ends: bool,
+    /// Whether it exports `timers`; then the last of `states` is theirs.
+    pub timers: bool,
 }
 
 impl PluginFacts {

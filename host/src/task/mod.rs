@@ -8,5 +8,6 @@ pub mod operator;
 pub mod run;
 pub mod sink;
 pub mod snapshot;
+pub mod timers;
 pub mod times;
 pub mod wasm_operator;

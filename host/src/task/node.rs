@@ -4,6 +4,7 @@ use super::event_time::Watermarks;
 use super::metrics::StageMetrics;
 use super::operator::StreamOperator;
 use super::sink::SinkNode;
+use super::timers::Timers;
 use crate::connectors::{Source, SplitState};
 use crate::state::{CheckpointedBackend, LookUps};
 use std::collections::BTreeSet;
@@ -58,6 +59,8 @@ pub struct OperatorNode {
     pub instance: Box<dyn StreamOperator>,
     /// Its keyed state, if it declares any.
     pub backend: Option<Box<dyn CheckpointedBackend>>,
+    /// Its timers, if it has any.
+    pub timers: Option<Timers>,
     /// Ports whose end was processed, in this attempt or before the restored checkpoint.
     pub ended_ports: BTreeSet<u32>,
     /// True if the end calls are done and EndOfData was sent on.

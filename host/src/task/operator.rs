@@ -1,9 +1,9 @@
 //! What a subtask asks of an operator. A Wasm plugin is one implementation; benches bring native ones.
 
 use crate::connectors::Remedy;
-use weir_plugin::CallTimes;
 use weir_plugin::batch::RecordBatch;
 use weir_plugin::state::KeyedStateBackend;
+use weir_plugin::{CallTimes, TimerChange, TimerClocks, TimerKind};
 
 /// State of the running operator, if it declares any.
 pub type StateRef<'a> = Option<&'a mut dyn KeyedStateBackend>;
@@ -17,6 +17,8 @@ pub struct Processed {
     pub sides: Vec<(u32, RecordBatch)>,
     /// (index in the input batch, reason) of records that could not be processed, ascending. Only with a policy that allows it.
     pub bad: Vec<(u32, String)>,
+    /// Timers that it set and took away, in order.
+    pub timers: Vec<TimerChange>,
 }
 
 /// Why a call failed for good; nothing that it did was applied.
@@ -52,6 +54,14 @@ pub trait StreamOperator: Send {
 
     /// After the last port: a page of keys with state.
     fn on_end_keys(&mut self, _keys: &[Vec<u8>], _state: StateRef<'_>) -> Result<Processed, OperatorFailure> {
+        Ok(Processed::default())
+    }
+
+    /// What its timers wait for, as calls from here on see it.
+    fn set_clocks(&mut self, _clocks: TimerClocks) {}
+
+    /// These of its timers are due: key, payload as the value, time.
+    fn on_timers(&mut self, _kind: TimerKind, _due: &RecordBatch, _state: StateRef<'_>) -> Result<Processed, OperatorFailure> {
         Ok(Processed::default())
     }
 

@@ -3,6 +3,7 @@
 //! One thread owns everything here; nothing on the record path is shared or locked but the channels themselves.
 
 mod event_time;
+mod timers;
 
 use super::event_time::{UnblockedClock, Watermarks};
 use super::messages::{OperatorSnapshot, SourceSnapshot, TaskControl, TaskEvent, TaskFailure};
@@ -17,6 +18,7 @@ use crate::connectors::{Budget, ConnectorError, Remedy, SourcePoll};
 use crate::{clock, crash};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use weir_plugin::TimerChange;
 use weir_plugin::batch::RecordBatch;
 use weir_plugin::state::{KeyedStateBackend, StateError};
 use weir_protocol::align::{AlignEffect, AlignEvent, BarrierAligner};
@@ -161,6 +163,7 @@ impl Task {
                 Received::Timeout => self.poll_source()?,
             }
             self.tick()?;
+            self.fire_by_the_wall()?;
             self.clock.lap(0, Stage::Rest);
             more = sweep(&mut self.parts.nodes, &mut self.clock, &self.parts.place)?;
             self.clock.turn();
@@ -170,13 +173,14 @@ impl Task {
 
     /// How long to wait for the gate before the source is asked again.
     fn patience(&self) -> Duration {
-        match &self.parts.nodes[0].kind {
+        let idle = match &self.parts.nodes[0].kind {
             NodeKind::Source(source) if !source.ended && !self.paused => match self.poll_at {
                 Some(at) => at.saturating_duration_since(clock::monotonic()).min(IDLE),
                 None => Duration::ZERO,
             },
             NodeKind::Source(_) | NodeKind::Operator(_) | NodeKind::Sink(_) => IDLE,
-        }
+        };
+        self.until_timer().map_or(idle, |timer| timer.min(idle))
     }
 
     fn on_control(&mut self, control: TaskControl) -> Result<(), TaskStop> {
@@ -356,6 +360,9 @@ impl Task {
                 written.map_err(|error| connector_failed(&self.parts.place, error))
             }
             NodeKind::Operator(operator) => {
+                if let Some(timers) = &operator.timers {
+                    operator.instance.set_clocks(timers.clocks(own.event_time.watermark));
+                }
                 let state = operator.backend.as_deref_mut().map(|backend| backend as &mut dyn KeyedStateBackend);
                 let processed = operator.instance.process(port, &batch.records, state);
                 self.clock.lap_call(node, operator.instance.times(), operator.look_ups());
@@ -363,7 +370,8 @@ impl Task {
                     Ok(processed) => {
                         self.dead_letters(node, &batch, &processed.bad)?;
                         let provenance = batch.provenance.derived();
-                        self.emit_all(node, processed, &provenance)
+                        let changes = self.emit_all(node, processed, &provenance)?;
+                        if changes.is_empty() { Ok(()) } else { self.set_timers(node, &changes) }
                     }
                     Err(failure) => Err(self.operator_failed(&batch, failure)),
                 }
@@ -371,7 +379,8 @@ impl Task {
         }
     }
 
-    fn emit_all(&mut self, node: usize, processed: Processed, provenance: &Provenance) -> Result<(), TaskStop> {
+    /// Sends what a call gave; gives the timers that it wants changed.
+    fn emit_all(&mut self, node: usize, processed: Processed, provenance: &Provenance) -> Result<Vec<TimerChange>, TaskStop> {
         let max_time = self.before_sent(node, 0, &processed.main)?;
         for records in processed.main {
             self.emit(node, 0, Batch { records, provenance: provenance.clone() })?;
@@ -379,7 +388,8 @@ impl Task {
         for (side, records) in processed.sides {
             self.emit(node, 1 + side as usize, Batch { records, provenance: provenance.clone() })?;
         }
-        self.after_sent(node, 0, max_time)
+        self.after_sent(node, 0, max_time)?;
+        Ok(processed.timers)
     }
 
     /// Sends a batch to the targets of one output.
@@ -435,6 +445,9 @@ impl Task {
     fn input_ended(&mut self, node: usize, port: u32) -> Result<(), TaskStop> {
         self.parts.nodes[node].open_ports.remove(&port);
         let last = self.parts.nodes[node].open_ports.is_empty();
+        if last {
+            self.end_timers(node)?;
+        }
         if let NodeKind::Operator(operator) = &mut self.parts.nodes[node].kind {
             // A restored checkpoint may say that the end was processed: the call is never made again.
             if operator.ended_ports.insert(port) && operator.instance.wants_end() {
@@ -478,7 +491,10 @@ impl Task {
 
     fn emit_end(&mut self, node: usize, processed: Result<Processed, OperatorFailure>) -> Result<(), TaskStop> {
         match processed {
-            Ok(processed) => self.emit_all(node, processed, &Provenance::default()),
+            Ok(processed) => {
+                let changes = self.emit_all(node, processed, &Provenance::default())?;
+                if changes.is_empty() { Ok(()) } else { self.set_timers(node, &changes) }
+            }
             Err(failure) => Err(failed(&self.parts.place, failure.message, failure.remedy)),
         }
     }

@@ -3,7 +3,7 @@
 use super::operator::{OperatorFailure, Processed, StateRef, StreamOperator};
 use crate::connectors::Remedy;
 use weir_plugin::batch::RecordBatch;
-use weir_plugin::{BadRecordPolicy, CallTimes, Failure, SupervisedOperator};
+use weir_plugin::{BadRecordPolicy, CallTimes, Failure, SupervisedOperator, TimerClocks, TimerKind};
 
 /// An operator that is a plugin.
 pub struct WasmOperator {
@@ -36,7 +36,7 @@ fn failure_of(failure: &Failure) -> OperatorFailure {
 
 fn processed_of(output: weir_plugin::Output) -> Processed {
     let sides = output.sides.into_iter().flat_map(|(side, chunks)| chunks.into_iter().map(move |chunk| (side, chunk)));
-    Processed { main: output.main, sides: sides.collect(), bad: Vec::new() }
+    Processed { main: output.main, sides: sides.collect(), bad: Vec::new(), timers: output.timers }
 }
 
 impl StreamOperator for WasmOperator {
@@ -61,6 +61,14 @@ impl StreamOperator for WasmOperator {
 
     fn on_end_keys(&mut self, keys: &[Vec<u8>], state: StateRef<'_>) -> Result<Processed, OperatorFailure> {
         self.instance().on_end_keys(keys, state).map(processed_of).map_err(|failure| failure_of(&failure))
+    }
+
+    fn set_clocks(&mut self, clocks: TimerClocks) {
+        self.instance().set_clocks(clocks);
+    }
+
+    fn on_timers(&mut self, kind: TimerKind, due: &RecordBatch, state: StateRef<'_>) -> Result<Processed, OperatorFailure> {
+        self.instance().on_timers(kind, due, state).map(processed_of).map_err(|failure| failure_of(&failure))
     }
 
     fn times(&self) -> CallTimes {

@@ -17,6 +17,7 @@ use crate::operator::OperatorInstance;
 use crate::output::Output;
 use crate::setup::TaskSetup;
 use crate::state::KeyedStateBackend;
+use crate::timers::{TimerClocks, TimerKind};
 use crate::times::CallTimes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,6 +66,8 @@ pub struct SupervisedOperator {
     counts: SupervisorCounts,
     /// Of the instances that are gone.
     past: CallTimes,
+    /// What timers wait for: a fresh instance must know it, too.
+    clocks: TimerClocks,
     /// Start of the current window (in ticks), and the fresh instances in it.
     window: (u64, u32),
 }
@@ -77,7 +80,14 @@ impl SupervisedOperator {
     pub fn new(spec: OperatorSpec) -> Result<Self, CallError> {
         let instance = Some(OperatorInstance::new(&spec.plugin, &spec.setup)?);
         let window = (spec.plugin.now(), 0);
-        Ok(SupervisedOperator { spec, instance, counts: SupervisorCounts::default(), past: CallTimes::default(), window })
+        Ok(SupervisedOperator {
+            spec,
+            instance,
+            counts: SupervisorCounts::default(),
+            past: CallTimes::default(),
+            clocks: TimerClocks::default(),
+            window,
+        })
     }
 
     /// Processes a batch of input `port`, all of it but the records that are skipped.
@@ -126,6 +136,29 @@ impl SupervisedOperator {
         let retries = self.spec.retries;
         let instance = self.instance().map_err(Failure::Task)?;
         retries.run(|| instance.on_end_keys(keys, lend(&mut state))).map_err(Failure::Task)
+    }
+
+    /// What its timers wait for, as calls from here on see it.
+    pub fn set_clocks(&mut self, clocks: TimerClocks) {
+        self.clocks = clocks;
+        if let Some(instance) = &mut self.instance {
+            instance.set_clocks(clocks);
+        }
+    }
+
+    /// These timers are due. A trap is a task failure: there is no record to blame.
+    ///
+    /// # Panics
+    /// As [`OperatorInstance::on_timers`].
+    pub fn on_timers(
+        &mut self,
+        kind: TimerKind,
+        due: &RecordBatch,
+        mut state: Option<&mut dyn KeyedStateBackend>,
+    ) -> Result<Output, Failure> {
+        let retries = self.spec.retries;
+        let instance = self.instance().map_err(Failure::Task)?;
+        retries.run(|| instance.on_timers(kind, due, lend(&mut state))).map_err(Failure::Task)
     }
 
     /// A clean end.
@@ -222,7 +255,11 @@ impl SupervisedOperator {
     fn instance(&mut self) -> Result<&mut OperatorInstance, CallError> {
         match &mut self.instance {
             Some(instance) => Ok(instance),
-            gone => Ok(gone.insert(OperatorInstance::new(&self.spec.plugin, &self.spec.setup)?)),
+            gone => {
+                let fresh = gone.insert(OperatorInstance::new(&self.spec.plugin, &self.spec.setup)?);
+                fresh.set_clocks(self.clocks);
+                Ok(fresh)
+            }
         }
     }
 

@@ -33,6 +33,9 @@ const IMPORTS: &[(&str, &str, &str, &str)] = &[
     ("keyed-state", "get-many", "$get_many", "(param i32 i32 i32 i32 i32 i32)"),
     ("keyed-state", "put-many", "$put_many", "(param i32 i32 i32 i32 i32 i32 i32 i32 i32)"),
     ("keyed-state", "delete-many", "$delete_many", "(param i32 i32 i32 i32 i32)"),
+    ("timer-service", "register-many", "$register", "(param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)"),
+    ("timer-service", "delete-many", "$delete", "(param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)"),
+    ("timer-service", "current", "$current", "(param i32 i32) (result i64)"),
     ("files", "append", "$append", "(param i32 i32 i32 i32 i32 i32 i32)"),
     ("files", "sync", "$sync", "(param i32 i32 i32 i32 i32)"),
     ("files", "mkdir", "$mkdir", "(param i32 i32 i32 i32 i32)"),
@@ -86,6 +89,17 @@ impl Guest {
         let keys = "(param $data i32) (param $data_len i32) (param $index i32) (param $index_len i32) (param $states i32) \
             (param $states_len i32) (result i32)";
         guest.function(end("on-end-keys"), keys, "call $empty");
+        guest
+    }
+
+    /// An operator with timers, which echoes those that are due.
+    pub fn timed(states: &[State]) -> Self {
+        let mut guest = Guest::operator(states, &[]);
+        guest.world = "timer-operator-plugin";
+        let due = "(param $kind i32) (param $kind_len i32) (param $count i32) (param $data i32) (param $data_len i32) \
+            (param $index i32) (param $index_len i32) (param $times i32) (param $times_len i32) (param $aux i32) \
+            (param $aux_len i32) (param $key_of i32) (param $key_of_len i32) (param $states i32) (param $states_len i32) (result i32)";
+        guest.function("weir:plugin/timers@1.0.0#on-timers".to_owned(), due, ECHO);
         guest
     }
 

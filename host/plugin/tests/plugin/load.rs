@@ -151,14 +151,14 @@ fn the_descriptor_digest_and_kind_are_told() {
     let guest = Guest::operator(&[("count", "value", true), ("seen", "value", false)], &["late"]);
     let plugin = load(&guest).expect("it loads");
     assert_eq!(plugin.sha256(), sha256_hex(&guest.build()));
-    assert_eq!(plugin.kind(), PluginKind::Operator { end_of_input: false });
+    assert_eq!(plugin.kind(), PluginKind::Operator { end_of_input: false, timers: false });
     let operator = plugin.operator().expect("an operator");
     assert_eq!((operator.plugin_name.as_str(), operator.plugin_version.as_str()), ("test-plugin", "1.0.0"));
     assert_eq!(operator.prefetched(), [0]);
     assert_eq!(operator.side_outputs, ["late"]);
     assert!(operator.is_keyed() && operator.inputs.is_none());
     assert!(!plugin.imports_files());
-    assert_eq!(load(&Guest::bounded(&[])).expect("it loads").kind(), PluginKind::Operator { end_of_input: true });
+    assert_eq!(load(&Guest::bounded(&[])).expect("it loads").kind(), PluginKind::Operator { end_of_input: true, timers: false });
     let sink = load(&Guest::sink()).expect("it loads");
     assert_eq!((sink.kind(), sink.sink().map(|s| s.committable_versions.clone())), (PluginKind::Sink, Some(vec![1])));
 }

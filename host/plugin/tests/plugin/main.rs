@@ -8,6 +8,7 @@ mod operator;
 mod sink;
 mod state;
 mod supervise;
+mod timers;
 
 use guest::Guest;
 use std::collections::BTreeMap;

@@ -35,11 +35,13 @@ impl Task {
     fn advance(&mut self, node: usize, time: EventTime) -> Result<(), TaskStop> {
         let own = &mut self.parts.nodes[node];
         // The final watermark comes with the end of the last port.
-        if time.watermark == FINAL_WATERMARK || !own.event_time.advance(time) || own.watermarks.is_some() {
+        if time.watermark == FINAL_WATERMARK || !own.event_time.advance(time) {
             return Ok(());
         }
-        let time = own.event_time;
-        self.say(node, time)
+        let (time, has_own) = (own.event_time, own.watermarks.is_some());
+        // What timers give comes before the watermark that they waited for.
+        self.fire(node, time.watermark)?;
+        if has_own { Ok(()) } else { self.say(node, time) }
     }
 
     /// A node says this of its output's event time.
