@@ -15,4 +15,5 @@ mod outside;
 mod profile;
 mod resume;
 mod spill;
+mod timers;
 mod watermarks;

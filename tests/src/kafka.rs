@@ -159,9 +159,11 @@ impl Broker {
         made.expect("the broker answers").remove(0).expect("the topic can grow");
     }
 
-    /// Writes records of (partition, key, value, event time in ms since the Unix epoch).
+    /// Writes records of (partition, key, value, event time in ms since the Unix epoch), in small batches, so that a reader can take
+    /// turns between partitions.
     pub fn write_at(&self, topic: &str, records: impl IntoIterator<Item = (i32, String, String, i64)>) {
-        let producer: BaseProducer = self.client().set("acks", "all").create().expect("the settings are right");
+        let producer: BaseProducer =
+            self.client().set("acks", "all").set("batch.num.messages", "100").create().expect("the settings are right");
         for (partition, key, value, time) in records {
             let mut record = BaseRecord::to(topic).partition(partition).key(&key).payload(&value).timestamp(time);
             while let Err((_, back)) = producer.send(record) {

@@ -1,6 +1,6 @@
 //! What `wit_bindgen` makes of the contract: wire types, imports, and the macros that export a plugin.
 //!
-//! Three worlds are bound one by one, so that a component exports just what its author wrote; their types are the same.
+//! The worlds are bound one by one, so that a component exports just what its author wrote; their types are the same.
 //! Not for authors: everything here has a friendlier form in the modules beside it.
 
 /// An operator without calls at the end of its input.
@@ -25,6 +25,20 @@ pub mod end_of_input {
         pub_export_macro: true,
         default_bindings_module: "weir_sdk::bindings::end_of_input",
         with: { "weir:plugin/types@1.0.0": crate::bindings::operator::weir::plugin::types },
+    });
+}
+
+/// Timers, exported and used in addition to an operator.
+pub mod timers {
+    #![allow(missing_docs, reason = "generated from wit/, where every item is documented")]
+    wit_bindgen::generate!({
+        path: "../../wit",
+        inline: "package weir:sdk; world timers-only { import weir:plugin/timer-service@1.0.0; export weir:plugin/timers@1.0.0; }",
+        world: "weir:sdk/timers-only",
+        pub_export_macro: true,
+        default_bindings_module: "weir_sdk::bindings::timers",
+        with: { "weir:plugin/types@1.0.0": crate::bindings::operator::weir::plugin::types },
+        generate_all,
     });
 }
 

@@ -8,9 +8,10 @@ use crate::bindings::{Descriptor, StateDesc, types};
 use crate::error::Error;
 use crate::host::{Host, Task};
 use crate::keyed_state::KeyedState;
-use crate::operator::{BadRecords, BatchOperator, EndOfInput, EndOfKeyedInput, KeyedOperator, Operator};
+use crate::operator::{BadRecords, BatchOperator, EndOfInput, EndOfKeyedInput, KeyedOperator, Operator, TimerOperator};
 use crate::output::Output;
 use crate::state::{self, StateName, StateSet};
+use crate::timers::{Timer, TimerHost, TimerKind, Timers};
 
 /// A running operator of any kind, as the exports and the test harness see it.
 pub trait Instance {
@@ -20,8 +21,17 @@ pub trait Instance {
     fn on_end(&mut self, port: u32) -> Result<types::Output, types::Error>;
     /// See `end-of-input.on-end-keys`.
     fn on_end_keys(&mut self, keys: &types::Column, states: &[types::Cells]) -> Result<types::Output, types::Error>;
+    /// See `timers.on-timers`. Only for operators with timers.
+    fn on_timers(&mut self, _kind: &str, _call: Call<'_>) -> Result<types::Output, types::Error> {
+        Err(types::Error::Fatal("this operator has no timers".to_owned()))
+    }
     /// See `operator.close`.
     fn close(&mut self);
+    /// Where the operator's timers are kept, where there is no host.
+    #[cfg(not(target_family = "wasm"))]
+    fn timers(&mut self) -> Option<&mut TimerHost> {
+        None
+    }
     /// What the operator's state on demand is kept in, where there is no host.
     #[cfg(not(target_family = "wasm"))]
     fn on_demand(&mut self) -> Option<&mut KeyedState> {
@@ -59,6 +69,9 @@ pub struct Keyed;
 /// Kind: [`BatchOperator`].
 #[derive(Debug)]
 pub struct Batched;
+/// Kind: [`TimerOperator`].
+#[derive(Debug)]
+pub struct Timed;
 /// A type that can also be run to the end of its input.
 pub trait BoundedPlugin<K>: Plugin<K> {
     /// Opens it.
@@ -94,6 +107,17 @@ impl<T: BatchOperator> Plugin<Batched> for T {
     fn start(mut self, task: &Task, config: &str, host: Host) -> Result<Box<dyn Instance>, Error> {
         self.open(task, config)?;
         Ok(Box::new(BatchDriver { operator: self, host, state: KeyedState::default() }))
+    }
+}
+
+impl<T: TimerOperator> Plugin<Timed> for T {
+    fn describe() -> Descriptor {
+        const { assert!(T::STATES.len() == T::State::COUNT, "STATES must name every value of State, in order") };
+        descriptor(T::INFO, T::STATES, true, T::SIDE_OUTPUTS, T::INPUTS)
+    }
+    fn start(mut self, task: &Task, config: &str, host: Host) -> Result<Box<dyn Instance>, Error> {
+        self.open(task, config)?;
+        Ok(Box::new(TimedDriver { operator: self, host, timers: TimerHost::default(), slots: Vec::new() }))
     }
 }
 
@@ -264,6 +288,77 @@ impl<T: KeyedOperator> Instance for KeyedDriver<T> {
 
     fn close(&mut self) {
         self.operator.close();
+    }
+}
+
+struct TimedDriver<T: TimerOperator> {
+    operator: T,
+    host: Host,
+    timers: TimerHost,
+    /// The state of each distinct key of the running call; kept for its memory.
+    slots: Vec<T::State>,
+}
+
+impl<T: TimerOperator> TimedDriver<T> {
+    /// One call with records or timers: `each` gets one, its index, and the state of its key.
+    fn call(
+        &mut self,
+        call: Call<'_>,
+        mut each: impl FnMut(&mut T, crate::Record<'_>, &mut T::State, &mut Timers, &mut Output) -> Result<(), Error>,
+    ) -> Result<types::Output, types::Error> {
+        let batch = Batch::new(call.input, call.port).map_err(Error::into_wire)?;
+        self.slots.clear();
+        state::check_alike(call.states, T::State::COUNT).map_err(Error::into_wire)?;
+        T::State::load(call.states, T::STATES, &mut self.slots).map_err(Error::into_wire)?;
+        if call.key_of.len() != batch.len() * 4 {
+            let (bytes, records) = (call.key_of.len(), batch.len());
+            return Err(types::Error::Fatal(format!("the host gave {bytes} bytes of key-of for {records} records")));
+        }
+        let mut out = Output::new(T::SIDE_OUTPUTS.len(), batch.len(), batch.data_len(), &self.host);
+        let mut timers = Timers::new(&self.timers);
+        let mut verdict = Verdict::default();
+        for (index, (record, key)) in batch.records().zip(call.key_of.chunks_exact(4)).enumerate() {
+            let state = &mut self.slots[u32_of(key)];
+            if let Err(error) = each(&mut self.operator, record, state, &mut timers, &mut out) {
+                verdict.failed(index, error, &mut out)?;
+            }
+        }
+        verdict.finish()?;
+        timers.finish();
+        let before = call.states.iter().map(|cells| cells.data.len()).max().unwrap_or(0);
+        Ok(out.finish(state::updates(&self.slots, before + self.slots.len() * 8)))
+    }
+}
+
+impl<T: TimerOperator> Instance for TimedDriver<T> {
+    fn process(&mut self, call: Call<'_>) -> Result<types::Output, types::Error> {
+        self.call(call, T::process)
+    }
+
+    fn on_timers(&mut self, kind: &str, call: Call<'_>) -> Result<types::Output, types::Error> {
+        let unknown = || types::Error::Fatal(format!("the host fires timers of kind {kind:?}, which this SDK does not know"));
+        let kind = TimerKind::from_name(kind).ok_or_else(unknown)?;
+        self.call(call, |operator, record, state, timers, out| {
+            let timer = Timer { kind, key: record.key(), payload: record.value(), time: record.time() };
+            operator.on_timer(timer, state, timers, out).map_err(Error::without_record)
+        })
+    }
+
+    fn on_end(&mut self, _: u32) -> Result<types::Output, types::Error> {
+        Ok(Output::new(0, 0, 0, &self.host).finish(Vec::new()))
+    }
+
+    fn on_end_keys(&mut self, _: &types::Column, _: &[types::Cells]) -> Result<types::Output, types::Error> {
+        Ok(Output::new(0, 0, 0, &self.host).finish(Vec::new()))
+    }
+
+    fn close(&mut self) {
+        self.operator.close();
+    }
+
+    #[cfg(not(target_family = "wasm"))]
+    fn timers(&mut self) -> Option<&mut TimerHost> {
+        Some(&mut self.timers)
     }
 }
 

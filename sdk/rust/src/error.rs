@@ -32,6 +32,14 @@ impl Error {
         Error::Fatal(reason.into())
     }
 
+    /// The same where no record can be blamed.
+    pub(crate) fn without_record(self) -> Self {
+        match self {
+            Error::BadRecord(reason) => Error::Fatal(reason),
+            error @ (Error::Retry(_) | Error::Fatal(_)) => error,
+        }
+    }
+
     /// As the contract says it, where no record can be named.
     pub(crate) fn into_wire(self) -> types::Error {
         match self {

@@ -6,7 +6,8 @@ use crate::host::{Grants, Host, Level, Task};
 use std::cell::RefCell;
 
 /// Makes a type the operator that this crate exports. It must implement just one of [`Operator`](crate::Operator),
-/// [`KeyedOperator`](crate::KeyedOperator) and [`BatchOperator`](crate::BatchOperator).
+/// [`KeyedOperator`](crate::KeyedOperator), [`BatchOperator`](crate::BatchOperator), and, with `timers`,
+/// [`TimerOperator`](crate::TimerOperator).
 ///
 /// With `end_of_input` also [`EndOfInput`](crate::EndOfInput) or [`EndOfKeyedInput`](crate::EndOfKeyedInput): the host then
 /// reads through all keys when the input ends. Implementing one of them and not saying so does not compile:
@@ -32,6 +33,25 @@ macro_rules! export_operator {
     ($operator:ty) => {
         $crate::__refuse_forgotten_end!($operator);
         $crate::__export_operator!($operator, start);
+    };
+    ($operator:ty, timers) => {
+        $crate::__export_operator!($operator, start);
+        #[cfg(target_family = "wasm")]
+        const _: () = {
+            struct Exported;
+    $crate::bindings::timers::export!(Exported with_types_in $crate::bindings::timers);
+            impl $crate::bindings::timers::exports::weir::plugin::timers::Guest for Exported {
+                fn on_timers(
+                    kind: String,
+                    due: $crate::bindings::types::Batch,
+                    key_of: Vec<u8>,
+                    states: Vec<$crate::bindings::types::Cells>,
+                ) -> $crate::export::Answer {
+                    let call = $crate::driver::Call { port: 0, input: &due, key_of: &key_of, states: &states };
+                    $crate::export::with_operator(|instance| instance.on_timers(&kind, call))
+                }
+            }
+        };
     };
     ($operator:ty, end_of_input) => {
         $crate::__export_operator!($operator, start_bounded);
@@ -111,6 +131,11 @@ macro_rules! __refuse_forgotten_end {
             impl<T: ?Sized + $crate::EndOfKeyedInput> Keyed<T> {
                 const IMPLEMENTED: bool = true;
             }
+            struct Timed<T: ?Sized>(core::marker::PhantomData<T>);
+            impl<T: ?Sized + $crate::TimerOperator> Timed<T> {
+                const IMPLEMENTED: bool = true;
+            }
+            assert!(!<Timed<$operator>>::IMPLEMENTED, "this operator has timers: say export_operator!(Type, timers)");
             assert!(
                 !<Stateless<$operator>>::IMPLEMENTED && !<Keyed<$operator>>::IMPLEMENTED,
                 "this operator has calls for the end of its input: say export_operator!(Type, end_of_input)"

@@ -44,6 +44,7 @@ pub mod sink;
 mod state;
 #[cfg(not(target_family = "wasm"))]
 pub mod testing;
+mod timers;
 
 pub use batch::{Batch, Record};
 pub use encoding::StateValue;
@@ -52,17 +53,18 @@ pub use files::Files;
 pub use host::{Grants, Level, Task, log};
 pub use keyed_state::{Column, KeyedState};
 pub use meta::{HeaderList, Headers, RecordParts};
-pub use operator::{BadRecords, BatchOperator, EndOfInput, EndOfKeyedInput, Info, KeyedOperator, Operator};
+pub use operator::{BadRecords, BatchOperator, EndOfInput, EndOfKeyedInput, Info, KeyedOperator, Operator, TimerOperator};
 pub use output::{Bytes, CHUNK_BYTES, Output, Port};
 pub use sink::{AbortOutcome, Committable, Outcome, Prepared, SinkCommitter, SinkWriter};
 pub use state::{StateName, StateSet, Value};
+pub use timers::{Timer, TimerKind, Timers};
 
 /// Everything that an operator's or sink's source needs.
 pub mod prelude {
     pub use crate::{
         AbortOutcome, BadRecords, Batch, BatchOperator, Bytes, Column, Committable, EndOfInput, EndOfKeyedInput, Error, Files,
         Grants, HeaderList, Headers, Info, KeyedOperator, KeyedState, Level, Operator, Outcome, Output, Port, Prepared, Record,
-        RecordParts, SinkCommitter, SinkWriter, StateName, StateValue, Task, Value,
+        RecordParts, SinkCommitter, SinkWriter, StateName, StateValue, Task, Timer, TimerKind, TimerOperator, Timers, Value,
     };
     pub use std::fmt::Write as _;
 }

@@ -9,6 +9,7 @@ use crate::host::Task;
 use crate::keyed_state::KeyedState;
 use crate::output::Output;
 use crate::state::{StateName, StateSet};
+use crate::timers::{Timer, Timers};
 
 /// What an operator is called and what it has; the same for all kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +115,45 @@ pub trait EndOfKeyedInput: KeyedOperator {
     fn on_end_key(&mut self, _key: &[u8], _state: &mut Self::State, _out: &mut Output) -> Result<(), Error> {
         Ok(())
     }
+}
+
+/// An operator with state and timers for each key: a window, a session, a time-out. Its input is partitioned by key. Export it
+/// with `export_operator!(Type, timers)`.
+///
+/// At the end of bounded input the watermark passes every event-time timer, those that are set meanwhile, too: one that always
+/// sets the next must look at [`Timers::watermark`], which is `i64::MAX` then. Timers of processing time are dropped.
+pub trait TimerOperator: Default + 'static {
+    /// Name and version; `weir_sdk::info!()` takes them from the crate.
+    const INFO: Info;
+    /// The states: [`Value<T>`](crate::Value), or a tuple of up to four.
+    type State: StateSet;
+    /// Their names, in the same order.
+    const STATES: &'static [StateName];
+    /// Side outputs by index; the job file wires them as `operator.name`.
+    const SIDE_OUTPUTS: &'static [&'static str] = &[];
+    /// Number of inputs that it understands; 0 means any.
+    const INPUTS: u32 = 1;
+
+    /// Once, before all else. `config`: the job file's `config` as one JSON document (`{}` if there is none).
+    fn open(&mut self, _task: &Task, _config: &str) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Processes one record. `state`: that of the record's key.
+    fn process(
+        &mut self,
+        record: Record<'_>,
+        state: &mut Self::State,
+        timers: &mut Timers,
+        out: &mut Output,
+    ) -> Result<(), Error>;
+
+    /// A timer is due. `state`: that of its key.
+    fn on_timer(&mut self, timer: Timer<'_>, state: &mut Self::State, timers: &mut Timers, out: &mut Output)
+    -> Result<(), Error>;
+
+    /// A clean end of this instance. Not called after a trap or a crash.
+    fn close(&mut self) {}
 }
 
 /// The bad records of a call: if there is any, the call fails as a whole and is made again without them.

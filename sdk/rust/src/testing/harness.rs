@@ -1,12 +1,14 @@
 //! Runs one operator over records.
 
 use super::memory_state::MemoryState;
+use super::timers::Queue;
 use crate::batch::Batch;
 use crate::bindings::types;
 use crate::driver::{BoundedPlugin, Call, Instance, Plugin};
 use crate::error::Error;
 use crate::host::{Grants, Host, Task};
 use crate::meta::{Blocks, EMPTY_KEY, Headers, NULL_VALUE, RecordParts};
+use crate::timers::{TimerHost, TimerKind};
 use std::collections::HashMap;
 
 /// A record that an operator gave.
@@ -108,6 +110,8 @@ pub struct Harness {
     instance: Box<dyn Instance>,
     host: Host,
     state: MemoryState,
+    timers: Queue,
+    timer_host: TimerHost,
     prefetched: u32,
     keyed: bool,
     side_outputs: Vec<String>,
@@ -140,7 +144,10 @@ impl Harness {
     fn new<T: Plugin<K>, K>(mut instance: Box<dyn Instance>, host: Host) -> Self {
         let descriptor = T::describe();
         let state = instance.on_demand().map(|on_demand| on_demand.store.clone()).unwrap_or_default();
+        let timer_host = instance.timers().map(|timers| timers.clone()).unwrap_or_default();
         Harness {
+            timers: Queue::default(),
+            timer_host,
             instance,
             host,
             state,
@@ -168,7 +175,43 @@ impl Harness {
         let key_of = if self.keyed { &key_of[..] } else { &[] };
         let before = self.state.snapshot();
         let answer = self.instance.process(Call { port, input: &input, key_of, states: &states });
-        self.apply(&keys, answer).inspect_err(|_| self.state.restore(before))
+        self.apply(&keys, answer).inspect_err(|_| self.state.restore(before))?;
+        // What is due already fires right after the call.
+        self.fire()
+    }
+
+    /// Event time has come so far: fires what is due, some timers a call.
+    pub fn advance_watermark(&mut self, to: i64) -> Result<(), HarnessError> {
+        self.timer_host.set_clock(TimerKind::EventTime, to);
+        self.fire()
+    }
+
+    /// The clock on the wall shows this: fires what is due, some timers a call.
+    pub fn advance_processing_time(&mut self, to: i64) -> Result<(), HarnessError> {
+        self.timer_host.set_clock(TimerKind::ProcessingTime, to);
+        self.fire()
+    }
+
+    /// Number of timers that are set.
+    pub fn timers(&self) -> usize {
+        self.timers.len()
+    }
+
+    fn fire(&mut self) -> Result<(), HarnessError> {
+        for kind in [TimerKind::EventTime, TimerKind::ProcessingTime] {
+            loop {
+                let due = self.timers.take_due(kind, self.timer_host.current(kind), 3);
+                if due.is_empty() {
+                    break;
+                }
+                let (input, key_of, keys) = batch(&due);
+                let states = self.prefetch(&keys);
+                let call = Call { port: 0, input: &input, key_of: &key_of, states: &states };
+                let answer = self.instance.on_timers(kind.name(), call);
+                self.apply(&keys, answer)?;
+            }
+        }
+        Ok(())
     }
 
     /// Sends records in batches of `size`, as a check that the batching does not matter.
@@ -181,8 +224,9 @@ impl Harness {
         records.chunks(size).try_for_each(|chunk| self.send(port, chunk))
     }
 
-    /// Ends all inputs in order, then every key that holds state, some keys a call.
+    /// Fires every timer of event time, ends all inputs in order, then every key that holds state, some keys a call.
     pub fn end(&mut self) -> Result<(), HarnessError> {
+        self.advance_watermark(i64::MAX)?;
         for port in 0..self.inputs.max(1) {
             let answer = self.instance.on_end(port);
             self.apply(&[], answer)?;
@@ -208,6 +252,9 @@ impl Harness {
         let mut instance = operator.start(&task(Grants::default()), config, self.host.clone())?;
         if let Some(on_demand) = instance.on_demand() {
             on_demand.store = state;
+        }
+        if let Some(timers) = instance.timers() {
+            *timers = self.timer_host.clone();
         }
         self.instance = instance;
         Ok(())
@@ -257,7 +304,7 @@ impl Harness {
 
     /// Applies what a call gave, or nothing of it.
     fn apply(&mut self, keys: &[Vec<u8>], answer: Result<types::Output, types::Error>) -> Result<(), HarnessError> {
-        let emitted = self.host.take_emitted();
+        let (emitted, timers) = (self.host.take_emitted(), self.timer_host.take_changes());
         let output = answer.map_err(|error| match error {
             types::Error::BadInput(bad) => {
                 HarnessError::BadRecords(bad.into_iter().map(|(index, reason)| BadRecord { index, reason }).collect())
@@ -273,6 +320,7 @@ impl Harness {
             self.take(side.port + 1, &side.records);
         }
         self.state.apply(keys, &output.updates);
+        self.timers.apply(keys, timers);
         Ok(())
     }
 

@@ -7,6 +7,7 @@ mod folders;
 mod harness;
 mod memory_state;
 mod sink;
+mod timers;
 
 pub use folders::MemoryFolders;
 pub use harness::{BadRecord, Emitted, EmittedParts, Harness, HarnessError, task};
