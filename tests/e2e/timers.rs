@@ -206,3 +206,30 @@ fn timers_without_end_or_of_a_strange_key_stop_the_job_and_are_explained() {
         assert_eq!(case.lines(), Vec::<String>::new());
     }
 }
+
+/// Without Kafka: the watermarks are those of an operator, subtask by subtask.
+#[test]
+fn windows_behind_an_operator_that_makes_watermarks_are_exact_through_kills() {
+    let even = guest("filter_even").display().to_string();
+    let operator = format!(
+        "[[operator]]\nname = \"even\"\nplugin = \"{even}\"\nfrom = \"in\"\nparallelism = 2\n\
+         watermark = {{ delay = \"0s\", idle = \"1m\" }}"
+    );
+    // A record each millisecond; the even ones pass.
+    let source = "connector = \"sequence\"\ncount = 40000\nkeys = 5\nvalue_bytes = 20\nrate = 16000\nparallelism = 2";
+    let case = Case::new(source, "window_count", "parallelism = 2\nconfig = { size_ms = 1000 }", &operator);
+    let job = std::fs::read_to_string(case.scratch.path("job.toml")).expect("it was written");
+    let last = job.rfind("from = \"in\"").expect("the windows read something");
+    case.scratch.write("job.toml", format!("{}from = \"even\"{}", &job[..last], &job[last + "from = \"in\"".len()..]));
+    let mut random = Seeded(0xE7E7);
+    for _ in 0..3 {
+        let ended = case.start(&[]).kill_after(Duration::from_millis(300 + random.below(500)));
+        assert!(ended.was_killed(), "the input is too short: {ended:?}");
+    }
+    let so_far = windows(&case).len();
+    case.run().expect_code(0);
+    let mut by_start: BTreeMap<i64, u64> = BTreeMap::new();
+    windows(&case).into_iter().for_each(|((_, start), count)| *by_start.entry(start).or_default() += count);
+    assert_eq!(by_start, (0..40).map(|window| (window * 1_000, 500)).collect());
+    assert!((1..200).contains(&so_far), "some windows close under way, some at the end: {so_far}");
+}

@@ -14,8 +14,8 @@
 //!   as in `WatermarkOutputMultiplexer`. (`StatusWatermarkValve` goes on without it, and more of its records are late.)
 //! - When the last input falls idle the output takes the greatest watermark of all, as in `StatusWatermarkValve`: idle inputs
 //!   hold nothing back, in whatever order they fell idle.
-//! - An ended input says nothing any more. (In Flink its final watermark counts as one of an active input, and passes for the
-//!   end of all when the others are idle.)
+//! - An ended input says nothing any more. (In `StatusWatermarkValve` its final watermark counts as one of an active input, and
+//!   passes for the end of all when the others are idle.)
 
 use std::time::Duration;
 

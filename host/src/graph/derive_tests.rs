@@ -421,6 +421,17 @@ fn what_holds_event_time_back_is_noted() {
 }
 
 #[test]
+fn timers_without_event_time_are_noted() {
+    let timed = || [("x", PluginFacts { timers: true, ..keyed() })];
+    let notes = |lines: &str| derive(lines, &timed()).expect("it fits").notes;
+    let plain = "s a*1\no m*1 from = \"a\"\no x*1 from = \"m\"\nk out*1 from = \"x\"";
+    let note = "operator 'x' has timers and no watermark reaches it: those of event time fire when its input has ended";
+    assert_eq!(notes(plain), [note]);
+    let with = plain.replace("from = \"a\"", "from = \"a\"; watermark = { delay = \"1s\", idle = \"1s\" }");
+    assert!(notes(&with).is_empty());
+}
+
+#[test]
 fn every_path_says_what_it_guarantees_and_why() {
     let text = r#"
         [job]

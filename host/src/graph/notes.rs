@@ -14,6 +14,7 @@ pub(super) fn collect(graph: &JobGraph, facts: &BTreeMap<String, PluginFacts>, e
     spread(graph, edges, &mut notes);
     nested_sinks(graph, &mut notes);
     watermarks(graph, &mut notes);
+    timers(graph, facts, &mut notes);
     notes
 }
 
@@ -76,6 +77,17 @@ fn watermarks(graph: &JobGraph, notes: &mut Vec<String>) {
                 "operator '{}': its input '{}' has no watermark: event time stands still there until that input has ended",
                 operator.name,
                 graph.endpoint_name(&without.from)
+            ));
+        }
+    }
+}
+
+fn timers(graph: &JobGraph, facts: &BTreeMap<String, PluginFacts>, notes: &mut Vec<String>) {
+    for operator in graph.operators.iter().filter(|operator| facts[&operator.name].timers) {
+        if !operator.inputs.iter().any(|input| has_event_time(graph, &input.from, graph.operators.len())) {
+            notes.push(format!(
+                "operator '{}' has timers and no watermark reaches it: those of event time fire when its input has ended",
+                operator.name
             ));
         }
     }
