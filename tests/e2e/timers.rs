@@ -103,6 +103,14 @@ fn windows(case: &Case) -> Counts {
     counts
 }
 
+/// On a busy machine a life may be over before its first window.
+fn until_some_windows_are_closed(case: &Case) {
+    while windows(case).is_empty() {
+        let ended = case.start(&[]).kill_after(Duration::from_secs(1));
+        assert!(ended.was_killed(), "the input has ended before: {ended:?}");
+    }
+}
+
 #[test]
 fn windows_are_exact_through_kills_at_random_moments() {
     for backend in ["rocksdb", "memory"] {
@@ -118,12 +126,9 @@ fn windows_are_exact_through_kills_at_random_moments() {
             let ended = case.start(&[]).kill_after(Duration::from_millis(200 + random.below(700)));
             assert!(ended.was_killed(), "the input is too short: {ended:?}");
         }
-        let so_far = windows(&case);
-        assert!(
-            !so_far.is_empty() && so_far.len() < wanted.len(),
-            "some windows close under way, some at the end: {}",
-            so_far.len()
-        );
+        until_some_windows_are_closed(&case);
+        let so_far = windows(&case).len();
+        assert!(so_far < wanted.len(), "some windows close under way, some at the end: {so_far}");
         case.run().expect_code(0);
         assert_eq!(windows(&case), wanted, "{backend}");
     }
@@ -226,10 +231,11 @@ fn windows_behind_an_operator_that_makes_watermarks_are_exact_through_kills() {
         let ended = case.start(&[]).kill_after(Duration::from_millis(300 + random.below(500)));
         assert!(ended.was_killed(), "the input is too short: {ended:?}");
     }
+    until_some_windows_are_closed(&case);
     let so_far = windows(&case).len();
     case.run().expect_code(0);
     let mut by_start: BTreeMap<i64, u64> = BTreeMap::new();
     windows(&case).into_iter().for_each(|((_, start), count)| *by_start.entry(start).or_default() += count);
     assert_eq!(by_start, (0..40).map(|window| (window * 1_000, 500)).collect());
-    assert!((1..200).contains(&so_far), "some windows close under way, some at the end: {so_far}");
+    assert!(so_far < 200, "some windows close under way, some at the end: {so_far}");
 }

@@ -61,6 +61,8 @@ fn a_partition_without_records_holds_event_time_for_good_without_idleness() {
     // Reader 0 has partitions 0 and 2, reader 1 has 1 and the empty 3: it knows nothing, and who reads both knows nothing.
     let held = shown(&case);
     assert_eq!((held.readers, held.subtasks), ([Some(7_999), None], [None, None]));
+    let show = case.weir(&["checkpoint", "show", "job.toml", "--data", "data"]).expect_code(0);
+    show.expect_text(&["in-wm-held/1 at 1, watermark 1500000002999", "\n  watermark 1500000007999, none\n"]);
     running.signal(rustix::process::Signal::TERM);
     let ended = running.finish().expect_code(0).expect_text(&["watermark without 'idle'"]);
     let told: Value = serde_json::from_str(&ended.stdout).expect("JSON");
@@ -74,7 +76,7 @@ fn a_partition_without_records_holds_event_time_for_good_without_idleness() {
 
 #[test]
 fn a_partition_that_lags_holds_event_time_and_an_idle_one_does_not() {
-    let case = case("wm-idle", Some("3s"));
+    let case = case("wm-idle", Some("5s"));
     let input = case.input();
     // Active ones get a record now and then; partition 3 never gets any.
     let write = |lagging: i64| broker().write_at(&input, orders(&[(0, 10_000), (1, lagging), (2, 30_000)]));

@@ -139,3 +139,29 @@ pub async fn first_restorable(store: &CheckpointStore, parts: &JobParts, manifes
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_another_parallelism_the_least_watermark_of_all_holds() {
+        let subtask = |watermark| SubtaskManifest { watermark, ..SubtaskManifest::default() };
+        let stored = |watermarks: &[Option<i64>]| OperatorManifest {
+            parallelism: u32::try_from(watermarks.len()).expect("few"),
+            plugin: String::new(),
+            backend: "memory".to_owned(),
+            states: Vec::new(),
+            subtasks: watermarks.iter().copied().map(subtask).collect(),
+        };
+        let restored = |stored: &OperatorManifest, parallelism, subtask| {
+            restored_watermark(stored, parallelism, subtask, |own| own.watermark)
+        };
+        let two = stored(&[Some(7), Some(-3)]);
+        assert_eq!((restored(&two, 2, 0), restored(&two, 2, 1)), (Some(7), Some(-3)));
+        assert_eq!((restored(&two, 1, 0), restored(&two, 3, 2)), (Some(-3), Some(-3)));
+        // One that had none yet may still get any record.
+        let one_without = stored(&[Some(7), None]);
+        assert_eq!((restored(&one_without, 2, 0), restored(&one_without, 3, 0)), (Some(7), None));
+    }
+}
