@@ -132,9 +132,10 @@ impl OperatorInstance {
         state: Option<&mut dyn KeyedStateBackend>,
     ) -> Result<Output, CallError> {
         let Some(on_timers) = self.functions.on_timers else { return Ok(Output::default()) };
+        let aux = due.aux();
         self.call(Function::OnTimers, due, state, |store, key_of, cells| {
             let on_timers: OnTimersFn<'_> = on_timers;
-            on_timers.call(store, (kind.name(), BatchRef::new(due), key_of, cells))
+            on_timers.call(store, (kind.name(), BatchRef::new(due, &aux), key_of, cells))
         })
     }
 
