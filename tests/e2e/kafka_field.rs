@@ -92,7 +92,8 @@ fn many_checkpoints_use_a_handful_of_names() {
     let listed = case.weir(&["txn", "list", "job.toml", "--data", "data", "--json"]).expect_code(0);
     let document: Value = serde_json::from_str(&listed.stdout).unwrap();
     let names = document["sinks"][0]["idle"].as_u64().unwrap();
-    assert!((2..=6).contains(&names), "{names} names after {checkpoints} checkpoints of one writer: {listed:?}");
+    // One is written, one is ready, one is being committed; on a busy machine more wait for their commits.
+    assert!((2..=12).contains(&names), "{names} names after {checkpoints} checkpoints of one writer: {listed:?}");
     case.judge_prefix().unwrap();
 }
 
