@@ -1,5 +1,6 @@
 //! Names and versions of the contract, and the check of a component's imports and exports against them.
 
+use crate::wasi::gives;
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
@@ -32,10 +33,12 @@ pub enum PluginKind {
 }
 
 /// What a component says that it is and needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct World {
     pub(crate) kind: PluginKind,
     pub(crate) imports_files: bool,
+    /// Interfaces of WASI, and what each gives.
+    pub(crate) wasi: Vec<(String, &'static str)>,
 }
 
 /// Checks a component against the contract; the error says what is missing or too much.
@@ -44,7 +47,7 @@ pub(crate) fn check(component: &Component) -> Result<World, String> {
     let engine = component.engine();
     let exports: Vec<&str> = ty.exports(engine).map(|(name, _)| name).collect();
     let kind = kind_of(&exports)?;
-    let mut imports_files = false;
+    let (mut imports_files, mut wasi) = (false, Vec::new());
     for (name, import) in ty.imports(engine) {
         // Types alone ask nothing of the host.
         let asks = match &import.ty {
@@ -53,9 +56,13 @@ pub(crate) fn check(component: &Component) -> Result<World, String> {
             }
             _ => true,
         };
+        if let Some(gives) = gives(name) {
+            wasi.push((name.to_owned(), gives));
+            continue;
+        }
         imports_files |= check_import(name, kind, asks)? == Some("files");
     }
-    Ok(World { kind, imports_files })
+    Ok(World { kind, imports_files, wasi })
 }
 
 /// An interface name, `package/interface@major.minor.patch`.
@@ -130,7 +137,7 @@ fn check_import(name: &str, kind: PluginKind, asks: bool) -> Result<Option<&str>
         (Some("keyed-state"), PluginKind::Sink) => Err("it imports keyed-state, but a sink has no keyed state".into()),
         (Some(other), _) => Err(format!("it imports `{other}` of {PACKAGE}, which is not in this version")),
         (None, _) if name.starts_with("wasi:") => Err(format!(
-            "it imports `{name}`: this version grants nothing of WASI; build it without (a target without WASI, or stubs)"
+            "it imports `{name}`: of WASI a plugin gets what the runtime of a language needs, in version 0.2; build it without this one"
         )),
         (None, _) => Err(format!("it imports `{name}`, which this version neither knows nor grants")),
     }
@@ -184,7 +191,7 @@ mod tests {
             (TIMER_SERVICE, PluginKind::Sink, "nobody would hear of its timers"),
             ("weir:plugin/http@1.2.0", operator, "`http` of weir:plugin, which is not in this version"),
             ("weir:plugin/host@2.0.0", operator, "built for version 2.0.0"),
-            ("wasi:cli/environment@0.2.0", operator, "`wasi:cli/environment@0.2.0`: this version grants nothing of WASI"),
+            ("wasi:http/outgoing-handler@0.2.0", operator, "`wasi:http/outgoing-handler@0.2.0`: of WASI a plugin gets"),
             ("env", operator, "`env`, which this version neither knows nor grants"),
         ] {
             match check_import(name, kind, true) {

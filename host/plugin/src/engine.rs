@@ -1,9 +1,11 @@
 //! The Wasm engine with the settings that every plugin runs under, and the clock of the call limit.
 
 use crate::cache::CompileCache;
+use crate::contract::World;
 use crate::error::EngineError;
 use crate::host_calls;
 use crate::store::HostState;
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,8 +65,14 @@ impl PluginEngine {
         Ok(Arc::new(PluginEngine { engine, linker, ticks, cache }))
     }
 
-    pub(crate) fn linker(&self) -> &Linker<HostState> {
-        &self.linker
+    /// The imports that a component may have, with what it asks of WASI.
+    pub(crate) fn linker_of(&self, component: &Component, world: &World) -> wasmtime::Result<Cow<'_, Linker<HostState>>> {
+        if world.wasi.is_empty() {
+            return Ok(Cow::Borrowed(&self.linker));
+        }
+        let mut linker = self.linker.clone();
+        host_calls::link_wasi(&mut linker, component)?;
+        Ok(Cow::Owned(linker))
     }
 
     pub(crate) fn ticks(&self) -> &Arc<Ticks> {

@@ -4,8 +4,10 @@ mod files;
 mod host;
 mod keyed_state;
 mod timer_service;
+mod wasi;
 
 pub(crate) use host::tell_dropped;
+pub(crate) use wasi::{link as link_wasi, tell_unended_lines};
 
 use crate::contract::{FILES, HOST, KEYED_STATE, TIMER_SERVICE};
 use crate::store::HostState;

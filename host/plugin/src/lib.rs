@@ -70,6 +70,7 @@ mod store;
 mod supervise;
 mod timers;
 mod times;
+mod wasi;
 mod wire;
 
 pub mod batch;

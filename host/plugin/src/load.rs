@@ -70,8 +70,8 @@ impl PluginEngine {
         let world = contract::check(&component).map_err(refuse)?;
         let exports = Exports::find(&component, world.kind).map_err(refuse)?;
         let pre = self
-            .linker()
-            .instantiate_pre(&component)
+            .linker_of(&component, &world)
+            .and_then(|linker| linker.instantiate_pre(&component))
             .map_err(|e| refuse(format!("it uses the contract's imports differently than this version: {e:#}")))?;
         let descriptor = describe(name, &pre, &exports, self, options.limits)?;
         let has_timers = matches!(world.kind, PluginKind::Operator { timers: true, .. });
@@ -123,6 +123,11 @@ impl Plugin {
     /// Whether it asks for granted folders.
     pub fn imports_files(&self) -> bool {
         self.world.imports_files
+    }
+
+    /// What it imports of WASI: the interface, and what that gives.
+    pub fn wasi(&self) -> &[(String, &'static str)] {
+        &self.world.wasi
     }
 
     pub(crate) fn operator_exports(&self) -> Option<&OperatorExports> {

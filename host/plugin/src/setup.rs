@@ -3,7 +3,7 @@
 use crate::error::{CallError, CallErrorKind, Function};
 use crate::exports::{CloseFn, OpenFn};
 use crate::grants::{Folders, Grants};
-use crate::host_calls::tell_dropped;
+use crate::host_calls::{tell_dropped, tell_unended_lines};
 use crate::limits::Limits;
 use crate::load::Plugin;
 use crate::store::{Guest, Who};
@@ -57,6 +57,7 @@ impl TaskSetup {
 pub(crate) fn close(guest: &mut Guest, close: CloseFn) -> Result<(), CallError> {
     let closed = guest.call(Function::Close, None, |store| close.call(store, ()));
     let state = guest.state();
+    tell_unended_lines(state);
     tell_dropped(&state.who, state.log.take_dropped());
     closed
 }

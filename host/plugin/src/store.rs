@@ -12,6 +12,7 @@ use crate::scope::CallScope;
 use crate::state::StateError;
 use crate::timers::{TimerChange, TimerClocks};
 use crate::times::HostTimes;
+use crate::wasi::Wasi;
 use std::sync::Arc;
 use std::time::Duration;
 use wasmtime::component::{Instance, InstancePre};
@@ -50,6 +51,7 @@ pub(crate) struct HostState {
     pub(crate) running: Running,
     /// Of the running call, or the last one.
     pub(crate) host_times: HostTimes,
+    pub(crate) wasi: Wasi,
     limiter: Limiter,
     ticks: Arc<Ticks>,
     /// Tick at which the running call is looked at.
@@ -69,6 +71,8 @@ pub(crate) struct Running {
     pub(crate) appends: Vec<StagedAppend>,
     /// The last line that the guest logged as an error: a panic message, most likely.
     pub(crate) last_error: Option<String>,
+    /// What it wrote to standard error first.
+    pub(crate) stderr: Vec<u8>,
     /// A failure of the backend inside a host call, on its way past the guest.
     pub(crate) state_error: Option<StateError>,
     host_calls: u32,
@@ -90,6 +94,7 @@ impl Running {
             timers: Vec::new(),
             appends: Vec::new(),
             last_error: None,
+            stderr: Vec::new(),
             state_error: None,
             host_calls: 0,
             staged_bytes: 0,
@@ -109,6 +114,7 @@ impl HostState {
             loan: Loan::default(),
             running: Running::new(Function::Instantiate),
             host_times: HostTimes::default(),
+            wasi: Wasi::default(),
             limiter: Limiter::new(limits),
             ticks,
             deadline: 0,
@@ -280,9 +286,19 @@ fn failure(state: &mut HostState, error: &wasmtime::Error) -> CallErrorKind {
     }
     let reason = match state.running.last_error.take() {
         Some(line) => format!("{reason} (it logged: {line})"),
-        None => reason,
+        None => match first_paragraph(&state.running.stderr) {
+            Some(words) => format!("{reason} (it wrote to standard error: {words})"),
+            None => reason,
+        },
     };
     CallErrorKind::Trap { reason, backtrace: backtrace(error) }
+}
+
+/// What a runtime says before its stack traces.
+fn first_paragraph(stderr: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(stderr);
+    let words = text.trim_start().split("\n\n").next().unwrap_or_default().trim_end();
+    (!words.is_empty()).then(|| words.replace('\n', " | "))
 }
 
 /// The guest's frames, innermost first, cut to a bound.

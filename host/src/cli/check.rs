@@ -114,6 +114,10 @@ fn plugins(description: &Description) -> Vec<String> {
         if plugin.timers {
             facts.push("has timers".to_owned());
         }
+        if !plugin.wasi.is_empty() {
+            facts.push("of WASI it gets no more than this:".to_owned());
+            facts.extend(plugin.wasi.iter().map(|import| format!("  {import}")));
+        }
         lines.extend(facts.into_iter().map(|fact| format!("  {fact}")));
     }
     lines

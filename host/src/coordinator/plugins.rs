@@ -203,6 +203,7 @@ impl OperatorProvider for WasmProvider {
             inputs: descriptor.inputs.unwrap_or(0),
             ends: wants_end(&plugin),
             timers: has_timers,
+            wasi: plugin.wasi().iter().map(|(interface, gives)| format!("{interface}: {gives}")).collect(),
         })
     }
 

@@ -41,6 +41,8 @@ pub struct PluginDescription {
     pub end_of_input: bool,
     /// Whether it has timers.
     pub timers: bool,
+    /// What it imports of WASI and gets, as `interface: what`.
+    pub wasi: Vec<String>,
 }
 
 /// A chain of nodes in one thread, times its parallelism.
@@ -109,6 +111,7 @@ fn plugin(operator: &str, facts: &PluginFacts) -> PluginDescription {
         side_outputs: facts.side_outputs.clone(),
         end_of_input: facts.ends,
         timers: facts.timers,
+        wasi: facts.wasi.clone(),
     }
 }
 

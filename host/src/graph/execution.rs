@@ -23,6 +23,8 @@ pub struct PluginFacts {
     pub ends: bool,
     /// Whether it exports `timers`; then the last of `states` is theirs.
     pub timers: bool,
+    /// What it imports of WASI and gets, as `interface: what`.
+    pub wasi: Vec<String>,
 }
 
 impl PluginFacts {

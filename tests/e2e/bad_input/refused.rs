@@ -43,10 +43,6 @@ fn mistakes() -> Vec<Mistake> {
         plugin("plugins/cut.wasm", &["operator stats", "plugins/cut.wasm", "does not compile"]),
         plugin("plugins/none.wasm", &["operator stats", "plugins/none.wasm", "can't be read", "build it, or correct `plugin`"]),
         plugin(guest("file_sink").display(), &["operator stats", "file_sink.wasm is a sink, where an operator is needed"]),
-        plugin(
-            guest("wants_clock").display(),
-            &["operator stats", "wants_clock.wasm", "`wasi:clocks/wall-clock@", "grants nothing"],
-        ),
         plugin(guest("trap_at_describe").display(), &["operator stats", "trap_at_describe.wasm", "describe", "trapped"]),
         mistake(sink, operator_as_sink, &["sink stats-out", "carrier_stats.wasm is an operator, where a sink is needed"]),
         mistake(

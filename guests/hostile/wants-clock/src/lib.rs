@@ -1,5 +1,5 @@
-//! An operator that stamps records with the wall clock, which is beyond the contract: without a grant it must be refused, by
-//! the name of the import.
+//! An operator that stamps records with the wall clock. No plugin gets a real one: it must see the one that stands still, so that
+//! a replayed record gets the same stamp.
 
 use weir_sdk::prelude::*;
 
@@ -17,7 +17,7 @@ impl Operator for WantsClock {
     fn process(&mut self, record: Record<'_>, out: &mut Output) -> Result<(), Error> {
         let now = clock::wasi::clocks::wall_clock::now();
         let ms = now.seconds as i64 * 1000 + i64::from(now.nanoseconds / 1_000_000);
-        out.emit(record.key(), record.value(), ms);
+        out.emit(record.key(), ms.to_string(), record.time());
         Ok(())
     }
 }

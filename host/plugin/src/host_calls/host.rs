@@ -23,18 +23,23 @@ fn log(mut store: StoreContextMut<'_, HostState>, (level, message): (WasmStr, Wa
     let level = parse_level(&text(&level, &store, "level")?)?;
     let message = shorten(text(&message, &store, "message")?);
     let state = store.data_mut();
-    let now = state.now();
     if level == Level::ERROR {
         state.running.last_error = Some(message.clone());
     }
+    write_log(state, level, &message);
+    Ok(())
+}
+
+/// Writes a line of the plugin's, if it may still write one.
+pub(super) fn write_log(state: &mut HostState, level: Level, message: &str) {
+    let now = state.now();
     match state.log.admit(now, state.limits.log_lines) {
         Admission::Drop => {}
         Admission::Write { dropped_before } => {
             tell_dropped(&state.who, dropped_before);
-            write_line(&state.who, level, &message);
+            write_line(&state.who, level, message);
         }
     }
-    Ok(())
 }
 
 /// A string of the guest's, which may not be one.

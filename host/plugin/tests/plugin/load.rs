@@ -77,13 +77,15 @@ fn half_a_sink_is_refused() {
 fn an_import_that_nobody_grants_is_named() {
     let mut resolve = Resolve::default();
     resolve.push_dir(wit_folder()).expect("the contract");
-    resolve.push_str("wasi.wit", "package wasi:cli@0.2.6; interface environment { initial: func() -> u32; }").expect("it parses");
-    let world = "package test:w; world w { include weir:plugin/operator-plugin@1.0.0; import wasi:cli/environment@0.2.6; }";
+    resolve
+        .push_str("wasi.wit", "package wasi:http@0.2.6; interface outgoing-handler { initial: func() -> u32; }")
+        .expect("it parses");
+    let world = "package test:w; world w { include weir:plugin/operator-plugin@1.0.0; import wasi:http/outgoing-handler@0.2.6; }";
     let package = resolve.push_str("w.wit", world).expect("it parses");
     // Only what a module uses is imported.
     let mut guest = Guest::operator(&[], &[]).world("w");
-    guest = guest.raw_import("(import \"wasi:cli/environment@0.2.6\" \"initial\" (func $initial (result i32)))");
-    refused(&guest.build_in(&resolve, package), &["wasi:cli/environment@0.2.6", "grants nothing of WASI"]);
+    guest = guest.raw_import("(import \"wasi:http/outgoing-handler@0.2.6\" \"initial\" (func $initial (result i32)))");
+    refused(&guest.build_in(&resolve, package), &["wasi:http/outgoing-handler@0.2.6", "of WASI a plugin gets"]);
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod sink;
 mod state;
 mod supervise;
 mod timers;
+mod wasi;
 
 use guest::Guest;
 use std::collections::BTreeMap;
