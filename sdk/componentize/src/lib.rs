@@ -1,10 +1,19 @@
 //! Turns a core Wasm module that was built with a Weir SDK into a component, and says what a component imports and exports.
 //!
-//! A guest compiled for `wasm32-unknown-unknown` is a core module; the SDK's bindings left the types of the plugin contract
-//! in its custom sections. `wit_component` wraps the two into a component. Imports that the code does not use are left out.
+//! A guest compiled for `wasm32-unknown-unknown` is a core module; the Rust SDK's bindings left the types of the plugin contract
+//! in its custom sections. A module without them (of the C or Go SDK) gets those of the world that its exports are named after.
+//! `wit_component` wraps the two into a component. Imports that the code does not use are left out. What a module imports of
+//! WASI's preview 1 goes through an adapter that is put inside (`preview1.wat`).
+
+mod contract;
+mod sections;
 
 use std::fmt;
-use wit_component::{ComponentEncoder, DecodedWasm};
+use wit_component::{ComponentEncoder, DecodedWasm, StringEncoding};
+
+/// The module that preview 1 is imported from, and what stands there instead.
+const PREVIEW1: &str = "wasi_snapshot_preview1";
+const PREVIEW1_ADAPTER: &[u8] = include_bytes!("preview1.wasm");
 
 /// Why a file can't become a component. The text says what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +34,9 @@ impl fmt::Display for Error {
             Error::NotWasm => f.write_str("this is not a Wasm file: it does not begin with \"\\0asm\""),
             Error::AlreadyComponent => f.write_str("this is a component already: use it as it is"),
             Error::NotAPlugin => f.write_str(
-                "this core module carries no component types: it must be a `cdylib` that calls export_operator! or export_sink!",
+                "this core module exports nothing of the plugin contract: in Rust it must be a `cdylib` that calls export_operator! or \
+                 export_sink!, in C it must be linked with weir.c, in Go it must import the SDK and be built with \
+                 -buildmode=c-shared",
             ),
             Error::Invalid(why) => write!(f, "no valid component can be made of this module: {why}"),
         }
@@ -42,11 +53,19 @@ pub fn componentize(module: &[u8]) -> Result<Vec<u8>, Error> {
         Kind::Other => return Err(Error::NotWasm),
     }
     let (without_types, _) = wit_component::metadata::decode(module).map_err(invalid)?;
+    let mut with_types = module.to_vec();
     if without_types.is_none() {
-        return Err(Error::NotAPlugin);
+        let exports = sections::exports(module).ok_or_else(|| Error::Invalid("its exports can't be read".to_owned()))?;
+        let world = contract::world_of(&exports).ok_or(Error::NotAPlugin)?;
+        let (resolve, world) = contract::world(world).map_err(invalid)?;
+        wit_component::embed_component_metadata(&mut with_types, &resolve, world, StringEncoding::UTF8, false)
+            .map_err(invalid)?;
     }
+    let mut adapter = PREVIEW1_ADAPTER.to_vec();
+    let (resolve, world) = contract::preview1().map_err(invalid)?;
+    wit_component::embed_component_metadata(&mut adapter, &resolve, world, StringEncoding::UTF8, false).map_err(invalid)?;
     let mut encoder = ComponentEncoder::default();
-    encoder.validate(true).module(module).map_err(invalid)?;
+    encoder.validate(true).module(&with_types).map_err(invalid)?.adapter(PREVIEW1, &adapter).map_err(invalid)?;
     encoder.encode().map_err(invalid)
 }
 
@@ -111,6 +130,42 @@ mod tests {
         assert_eq!(componentize(b"\0asm\x0d\0\x01\0"), Err(Error::AlreadyComponent));
         assert_eq!(componentize(EMPTY_MODULE), Err(Error::NotAPlugin));
         assert!(matches!(interfaces(EMPTY_MODULE), Err(Error::Invalid(_))));
+    }
+
+    #[test]
+    fn the_adapter_is_what_its_text_says() {
+        let assembled = wat::parse_str(include_str!("preview1.wat")).expect("the text is a module");
+        if std::env::var_os("WEIR_ASSEMBLE").is_some() {
+            std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/src/preview1.wasm"), &assembled).expect("it is written");
+        }
+        assert!(assembled == PREVIEW1_ADAPTER, "run this test with WEIR_ASSEMBLE=1, then again");
+    }
+
+    /// A module of the C or Go SDK, which carries no types, and reads the clock while the host asks for memory.
+    #[test]
+    fn a_module_without_types_becomes_what_its_exports_say() {
+        let module = wat::parse_str(
+            r#"(module
+                (import "wasi_snapshot_preview1" "clock_time_get" (func $clock (param i32 i64 i32) (result i32)))
+                (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
+                (memory (export "memory") 1)
+                (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
+                  (drop (call $clock (i32.const 1) (i64.const 0) (i32.const 8))) (i32.const 1024))
+                (func (export "weir:plugin/operator@1.0.0#describe") (result i32)
+                  (drop (call $random (i32.const 0) (i32.const 8))) (i32.const 64))
+                (func (export "weir:plugin/operator@1.0.0#open") (param i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
+                  (i32.const 64))
+                (func (export "weir:plugin/operator@1.0.0#process")
+                  (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32) (i32.const 64))
+                (func (export "weir:plugin/operator@1.0.0#close")))"#,
+        )
+        .expect("the text is a module");
+        let component = componentize(&module).expect("it is a plugin");
+        let Interfaces { imports, exports } = interfaces(&component).expect("it is a component");
+        assert_eq!(exports, ["weir:plugin/operator@1.0.0"]);
+        let wasi: Vec<_> = imports.iter().filter(|name| name.starts_with("wasi:")).collect();
+        assert_eq!(wasi, ["wasi:random/random@0.2.0"], "only what is used is imported, and the clock is inside");
+        assert_eq!(componentize(&module), Ok(component), "the same bytes in give the same bytes out");
     }
 
     #[test]
