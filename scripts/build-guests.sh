@@ -41,6 +41,34 @@ for manifest in "$weir_root"/guests/*/Cargo.toml "$weir_root"/guests/*/*/Cargo.t
     "$WEIR_COMPONENTIZE" --show "$component"
   fi
 done
+
+# Guests in C and Go, where their toolchain is; a component of one that can't be built goes.
+if have_c_toolchain; then
+  for makefile in "$weir_root"/guests/c/*/Makefile; do
+    name="$(sed -n 's/^NAME := //p' "$makefile")"
+    wanted["$out/$name.wasm"]=1
+    built="$cache/guests-target/c/$name"
+    make --no-print-directory -C "$(dirname "$makefile")" OUT="$built" COMPONENTIZE="$WEIR_COMPONENTIZE" "$built/$name.wasm"
+    if [ "$WEIR_COMPONENTIZE" -nt "$built/$name.wasm" ]; then "$WEIR_COMPONENTIZE" "$built/$name.core.wasm" "$built/$name.wasm"; fi
+    cmp -s "$built/$name.wasm" "$out/$name.wasm" || cp "$built/$name.wasm" "$out/$name.wasm"
+  done
+fi
+if have_go_toolchain; then
+  for manifest in "$weir_root"/guests/go/*/go.mod; do
+    folder="$(dirname "$manifest")"
+    name="$(basename "$folder" | tr - _)_go"
+    wanted["$out/$name.wasm"]=1
+    built="$cache/guests-target/go/$name"
+    mkdir -p "$built"
+    (cd "$folder" && GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -trimpath -buildvcs=false -ldflags="-s -w" -o "$built/new.wasm" .)
+    if ! cmp -s "$built/new.wasm" "$built/core.wasm" || [ ! -f "$out/$name.wasm" ] || [ "$WEIR_COMPONENTIZE" -nt "$out/$name.wasm" ]; then
+      "$WEIR_COMPONENTIZE" "$built/new.wasm" "$out/$name.wasm"
+      mv "$built/new.wasm" "$built/core.wasm"
+    fi
+  done
+fi
+explain_other_toolchains
+
 for component in "$out"/*.wasm; do
   [ -n "${wanted["$component"]:-}" ] || rm -f "$component"
 done

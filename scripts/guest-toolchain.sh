@@ -1,6 +1,6 @@
-# Finds a Rust toolchain that compiles for wasm32-unknown-unknown. Sourced by the scripts beside it.
+# Finds the toolchains that compile guests: Rust, which all need, C and Go. Sourced by the scripts beside it.
 #
-# Two kinds do:
+# Two kinds of Rust do:
 #   rustup   the pinned toolchain with the target's standard library (`rustup target add wasm32-unknown-unknown`);
 #   debian   rustc-web, cargo-web and rust-web-src, with which cargo builds the standard library itself. That needs an
 #            unstable flag, hence RUSTC_BOOTSTRAP, which is set for this one command alone. Everything is called by its
@@ -40,6 +40,28 @@ select_guest_toolchain() {
   else
     return 1
   fi
+}
+
+# Clang and a linker for Wasm, or zig, as sdk/c/weir.mk finds them.
+have_c_toolchain() {
+  command -v zig >/dev/null || command -v python-zig >/dev/null && return
+  local suffix
+  for suffix in "" -22 -21 -20 -19 -18 -17 -16 -15 -14; do
+    command -v "clang$suffix" >/dev/null && command -v "wasm-ld$suffix" >/dev/null && return
+  done
+  return 1
+}
+
+# Go 1.24 or newer: older ones export no functions of a Wasm module.
+have_go_toolchain() {
+  local version
+  version="$(go version 2>/dev/null | sed -n 's/^go version go1\.\([0-9]*\).*/\1/p')"
+  [ -n "$version" ] && [ "$version" -ge 24 ]
+}
+
+explain_other_toolchains() {
+  have_c_toolchain || echo "weir: no C compiler for Wasm: guests/c and its tests need clang and lld (Debian: apt-get install clang lld), or zig (pip install ziglang)" >&2
+  have_go_toolchain || echo "weir: no Go 1.24 or newer: guests/go and its tests need it (https://go.dev/dl)" >&2
 }
 
 explain_guest_toolchain() {

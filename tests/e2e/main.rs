@@ -10,6 +10,7 @@ mod kafka;
 mod kafka_field;
 mod kafka_headers;
 mod kills;
+mod languages;
 mod memory;
 mod outside;
 mod profile;

@@ -21,7 +21,7 @@ pub fn repository() -> PathBuf {
 /// If it was not built: `make guests` does.
 pub fn guest(name: &str) -> PathBuf {
     let path = repository().join("guests/out").join(format!("{name}.wasm"));
-    assert!(path.exists(), "{} is missing: run `make guests` first", path.display());
+    assert!(path.exists(), "{} is missing: run `make guests` first, which says what it can't build", path.display());
     path
 }
 

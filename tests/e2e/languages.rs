@@ -1,0 +1,136 @@
+//! Plugins in C and Go give what the one in Rust gives, also over a kill; their states are the same, byte for byte.
+
+use weir_tests::flights::{FlightsCase, FlightsOptions};
+use weir_tests::guest;
+use weir_tests::process::{Ended, Running};
+use weir_tests::scratch::{Scratch, files_below};
+
+/// The flights job with another build of `carrier-stats`.
+fn use_plugin(case: &FlightsCase, name: &str) {
+    let (rust, other) = (guest("carrier_stats").display().to_string(), guest(name).display().to_string());
+    case.edit(&[(&rust, &other)]);
+}
+
+/// A kill after the second checkpoint; the restart gives the rest.
+fn exact_over_a_kill(name: &str) {
+    let case = FlightsCase::new(FlightsOptions { parallelism: 2, files: 3, ..FlightsOptions::default() });
+    use_plugin(&case, name);
+    let killed = case.run(&[], &[("WEIR_CRASH_AT", "committed:2")]);
+    assert!(killed.was_killed(), "{killed:?}");
+    assert!(!case.parts().is_empty(), "the kill came before the first commit");
+    case.run(&[], &[]).expect_code(0);
+    case.judge().unwrap();
+    case.expect_clean();
+}
+
+#[test]
+fn a_plugin_in_c_is_exact_over_a_kill() {
+    exact_over_a_kill("carrier_stats_c");
+}
+
+#[test]
+fn a_plugin_in_go_is_exact_over_a_kill() {
+    exact_over_a_kill("carrier_stats_go");
+}
+
+/// Each goes on from a checkpoint of the one before it.
+#[test]
+fn the_language_changes_with_every_restart() {
+    let case = FlightsCase::new(FlightsOptions { rate: Some(3_000), ..FlightsOptions::default() });
+    for name in ["carrier_stats", "carrier_stats_c"] {
+        use_plugin(&case, name);
+        let killed = case.run(&[], &[("WEIR_CRASH_AT", "committed:2")]);
+        assert!(killed.was_killed(), "{killed:?}");
+    }
+    use_plugin(&case, "carrier_stats_go");
+    case.run(&[], &[]).expect_code(0);
+    case.judge().unwrap();
+}
+
+/// `weir check` says what Go's runtime finds of WASI; C and Rust ask for nothing.
+#[test]
+fn check_says_what_a_plugin_gets_of_wasi() {
+    let case = FlightsCase::new(FlightsOptions::default());
+    for (name, wants) in [("carrier_stats", false), ("carrier_stats_c", false), ("carrier_stats_go", true)] {
+        use_plugin(&case, name);
+        let checked = Running::start(case.scratch.folder(), &["check", "job.toml"], &[]).finish().expect_code(0);
+        let said = checked.stdout.lines().any(|line| line.contains("wasi:random/random@0.2.0: the same bytes"));
+        assert_eq!(said, wants, "{name}: {}", checked.stdout);
+    }
+}
+
+/// The wall clock of every plugin stands still, so that a replayed record is stamped as before.
+#[test]
+fn a_plugin_that_wants_the_clock_gets_one_that_stands_still() {
+    let case = FlightsCase::new(FlightsOptions { rows: 500, rate: None, ..FlightsOptions::default() });
+    use_plugin(&case, "wants_clock");
+    case.run(&[], &[]).expect_code(0);
+    let lines: Vec<String> = case
+        .parts()
+        .iter()
+        .filter(|part| part.starts_with("stats/"))
+        .flat_map(|part| {
+            let text = std::fs::read_to_string(case.scratch.path("out").join(part)).expect("a part can be read");
+            text.lines().map(str::to_owned).collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(lines.len() > 400 && lines.iter().all(|line| line == "1000"), "{lines:?}");
+}
+
+/// A job with the Go guest that looks around, over these lines.
+fn probe(lines: &[&str]) -> (Scratch, Ended) {
+    let scratch = Scratch::new();
+    scratch.write("in.txt", lines.join("\n") + "\n");
+    let plugin = guest("probe_go");
+    scratch.write(
+        "job.toml",
+        format!(
+            r#"
+[job]
+name = "probe"
+[restart]
+strategy = "none"
+[[source]]
+name = "in"
+connector = "file"
+path = "in.txt"
+format = "lines"
+[[operator]]
+name = "look"
+plugin = "{}"
+from = "in"
+[[sink]]
+name = "out"
+connector = "file"
+from = "look"
+path = "out"
+"#,
+            plugin.display()
+        ),
+    );
+    let ended = Running::start(scratch.folder(), &["run", "job.toml", "--data", "data"], &[]).finish();
+    (scratch, ended)
+}
+
+/// Go's runtime runs in a world where nothing can be reached, and where nobody else takes memory that it holds for its own.
+#[test]
+fn a_go_runtime_finds_nothing_and_keeps_its_memory() {
+    let large = "x".repeat(200_000);
+    let lines = ["sleep", "world", "xxx", &large, &large, &large, &large];
+    let (scratch, ended) = probe(&lines);
+    let ended = ended.expect_code(0);
+    assert!(ended.stderr.contains("seen on standard error"), "{}", ended.stderr);
+    let parts = files_below(&scratch.path("out"));
+    let part = parts.iter().find(|part| part.starts_with("part-")).expect("something was committed");
+    let text = std::fs::read_to_string(scratch.path("out").join(part)).expect("a part can be read");
+    let kept = (1..=5).map(|n| format!("kept {}", 64 * n));
+    let expected: Vec<String> =
+        ["slept 1h0m0s until 1970-01-01T01:00:01Z", "0 [] true"].map(str::to_owned).into_iter().chain(kept).collect();
+    assert_eq!(text.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_panic_in_go_is_quoted() {
+    let (_, ended) = probe(&["xxx", "panic"]);
+    ended.expect_code(1).expect_text(&["standard error: panic: told to", "offset 4"]);
+}
