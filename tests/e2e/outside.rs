@@ -64,6 +64,23 @@ fn what_a_checkpoint_holds_is_aborted_only_if_that_is_said() {
     case.start(&[], &[]).finish().expect_code(3).expect_text(&[&one, "in-given-up/"]);
 }
 
+/// Whoever reads what it wrote to must not wait for its timeout.
+#[test]
+fn a_job_that_fails_for_good_leaves_no_transaction_open() {
+    let case = OrdersCase::new(broker(), "failed", &[("interval = \"500ms\"", "interval = \"60s\"")]);
+    case.fill(0..5_000);
+    let mut running = case.start(&[], &[("UNTIL", "never")]);
+    let list = || case.weir(&["txn", "list", "job.toml", "--data", "data", "--json"]);
+    running.wait_until("a transaction is open", || {
+        let listed = list();
+        listed.code() == Some(0) && !names(&listed, "in-none").is_empty()
+    });
+    broker().write(&case.input(), [(0, "a1".to_owned(), "no order".to_owned())]);
+    running.finish().expect_code(1);
+    let listed = list().expect_code(0);
+    assert_eq!(names(&listed, "in-none"), BTreeSet::new(), "{listed:?}");
+}
+
 #[test]
 fn a_job_that_runs_ends_its_transactions_itself() {
     let case = OrdersCase::new(broker(), "runs", &[("until = \"${UNTIL:-never}\"", "")]);

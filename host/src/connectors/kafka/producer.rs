@@ -15,15 +15,36 @@ pub(super) const READY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Statistics come every 100 ms.
 const IDENTITY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// See the module. It never ends its transaction; dropped, it leaves it as it is.
+/// How long the end of a transaction that nobody needs is waited for.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// See the module. Dropped, it aborts its transaction: one left open would hold up all readers of what was written to. One that
+/// is prepared is left as it is by [`Self::keep`].
 pub(super) struct Ready {
     /// The client.
     pub(super) producer: Producer,
     /// Where it is.
     pub(super) slot: SlotId,
+    is_kept: bool,
+}
+
+impl Drop for Ready {
+    fn drop(&mut self) {
+        // One of another process, or of dead brokers, ends without us.
+        if !self.is_kept
+            && let Err(why) = self.producer.abort(ABORT_TIMEOUT)
+        {
+            tracing::debug!("a transaction that was not prepared is left to its timeout: {why}");
+        }
+    }
 }
 
 impl Ready {
+    /// A checkpoint may hold the transaction from now on.
+    pub(super) fn keep(mut self) {
+        self.is_kept = true;
+    }
+
     /// Producer id and epoch, as the client itself says: with the transactional id they name its transaction. They come with the
     /// statistics, up to a tenth of a second after it was made, which nobody waits for before it is prepared.
     pub(super) fn identity(&self) -> Result<(i64, i16), String> {
@@ -95,7 +116,7 @@ pub(super) fn ready(
     let restart = |what: String| ConnectorError::restart(format!("{}: transaction {id}: {what}", settings.place));
     producer.init_transactions(Patience::unless(READY_TIMEOUT, given_up)).map_err(restart)?;
     producer.begin().map_err(restart)?;
-    Ok(Ready { producer, slot })
+    Ok(Ready { producer, slot, is_kept: false })
 }
 
 fn milliseconds(time: Duration) -> String {

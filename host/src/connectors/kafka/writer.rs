@@ -250,7 +250,7 @@ impl SinkWriter for TransactionalWriter {
             };
             let bytes = serde_json::to_vec(&prepared).expect("texts and numbers are always JSON");
             // The client's threads take a while to end; the barrier need not wait for them.
-            let ending = std::thread::Builder::new().name("kafka-ending".to_owned()).spawn(move || drop(ready));
+            let ending = std::thread::Builder::new().name("kafka-ending".to_owned()).spawn(move || ready.keep());
             if let Err(error) = ending {
                 tracing::debug!("a producer was ended on the spot: {error}");
             }

@@ -1,4 +1,4 @@
-//! A producer of one transaction: made, begun, filled, flushed, dropped. It never ends its transaction.
+//! A producer of one transaction: made, begun, filled, flushed, dropped. It never commits its transaction.
 
 use super::{Events, Handle, Patience, check, milliseconds};
 use crate::clock;
@@ -137,6 +137,12 @@ impl Producer {
     pub(in super::super) fn begin(&self) -> Result<(), String> {
         // SAFETY: the client lives, and the error is ours.
         unsafe { check(rd::rd_kafka_begin_transaction(self.handle.rk)) }.map_err(|(_, what, _)| what)
+    }
+
+    /// Aborts the transaction, and forgets what of it was not sent.
+    pub(in super::super) fn abort(&self, timeout: Duration) -> Result<(), String> {
+        // SAFETY: the client lives, and the error is ours.
+        unsafe { check(rd::rd_kafka_abort_transaction(self.handle.rk, milliseconds(timeout))) }.map_err(|(_, what, _)| what)
     }
 
     /// Producer id and epoch, which come with the statistics.
