@@ -1,6 +1,7 @@
 //! Kafka to Kafka on a real broker, exactly once: killed at every point and at random, judged by what a `read_committed` reader
 //! sees.
 
+use crate::outside::names;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use weir_tests::kafka::{Broker, OrdersCase, SLOW, broker};
@@ -89,6 +90,27 @@ fn orders_survive_a_broker_that_dies_and_comes_back() {
     }
     running.finish().expect_code(0);
     case.judge().unwrap();
+}
+
+/// A broker that has just started leads its partitions before it coordinates their transactions: what it lists then is not all.
+#[test]
+fn a_start_beside_that_of_the_broker_misses_no_open_transaction() {
+    let own = Broker::start();
+    for round in 0..if soak() { 12 } else { 3 } {
+        let case = OrdersCase::new(&own, &format!("beside-{round}"), SLOW);
+        case.fill(0..20_000);
+        assert!(case.start(&[], &[("WEIR_CRASH_AT", "kafka-flushed:5")]).finish().was_killed());
+        own.kill();
+        std::thread::scope(|scope| {
+            scope.spawn(|| own.up());
+            // As a supervisor would: again until the brokers can be reached.
+            let ended = std::iter::repeat_with(|| case.start(&[], &[]).finish()).find(|ended| ended.code() != Some(2));
+            ended.expect("without end").expect_code(0);
+        });
+        let listed = case.weir(&["txn", "list", "job.toml", "--data", "data", "--json"]).expect_code(0);
+        assert_eq!(names(&listed, "in-none"), BTreeSet::new(), "{listed:?}");
+        case.judge().unwrap();
+    }
 }
 
 /// Decided and not committed, and aborted outside meanwhile: nobody can make it good, so nobody may pass over it.

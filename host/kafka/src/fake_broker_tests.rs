@@ -342,14 +342,24 @@ fn list_answer(asked: &Asked, error: i16, ids: &[&'static str]) -> Reply {
     )
 }
 
+/// What is said of the only id of nobody in a cluster of one partition.
+fn nobodys_answer(asked: &Asked, error: i16) -> Reply {
+    let row = Row::default().with_transactional_id(StrBytes::from_static_str("t-nobody-0").into()).with_error_code(error);
+    answer::<DescribeTransactionsRequest>(asked, &DescribeTransactionsResponse::default().with_transaction_states(vec![row]))
+}
+
 #[test]
 fn a_listing_waits_for_loading_coordinators_and_for_moves_to_end() {
-    // Loading at first, then a move between the two looks, then still.
-    let (mut looks, mut lists) = (0, 0);
+    // No coordinator yet at first, then loading, then a move between the two looks, then still.
+    let (mut described, mut looks, mut lists) = (0, 0, 0);
     let broker = FakeBroker::start(move |asked| {
         if asked.is::<MetadataRequest>() {
             looks += 1;
-            return metadata(asked, 1, if looks <= 2 { 5 } else { 6 });
+            return metadata(asked, 1, if looks <= 3 { 5 } else { 6 });
+        }
+        if asked.is::<DescribeTransactionsRequest>() {
+            described += 1;
+            return nobodys_answer(asked, if described == 1 { 16 } else { 105 });
         }
         if asked.is::<ListTransactionsRequest>() {
             lists += 1;
@@ -361,7 +371,7 @@ fn a_listing_waits_for_loading_coordinators_and_for_moves_to_end() {
     let ids: Vec<&str> = listing.transactions.iter().map(|listed| listed.transactional_id.as_str()).collect();
     assert_eq!(ids, ["t-1", "t-2"], "others are left out although this broker can't filter by id");
     assert_eq!(listing.unchecked, None);
-    assert_eq!(broker.count::<ListTransactionsRequest>(), 3);
+    assert_eq!((broker.count::<DescribeTransactionsRequest>(), broker.count::<ListTransactionsRequest>()), (4, 3));
 }
 
 #[test]

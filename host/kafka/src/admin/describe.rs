@@ -43,7 +43,7 @@ impl TransactionAdmin {
     }
 
     /// One attempt: takes in all that is answered, and gives the last setback if something was not.
-    fn describe_some<'a>(
+    pub(super) fn describe_some<'a>(
         &mut self,
         ids: &[&'a str],
         known: &mut BTreeMap<&'a str, Described>,

@@ -2,8 +2,10 @@
 //!
 //! Each broker knows the ids that it coordinates, and nobody knows all. So that none is missed:
 //! 1. Ask who leads each partition of the coordinators' topic: a partition without a leader hides its ids.
-//! 2. Ask every broker of the cluster. One that is loading, or that can't be asked, is a setback and not a gap.
-//! 3. Ask again who leads: ids that moved from a broker not asked yet to one asked already were seen by neither.
+//! 2. Describe an id that nobody has of each partition: a broker that has just started leads partitions for a while before it is
+//!    their coordinator, and lists nothing then, without an error.
+//! 3. Ask every broker of the cluster. One that is loading, or that can't be asked, is a setback and not a gap.
+//! 4. Ask again who leads: ids that moved from a broker not asked yet to one asked already were seen by neither.
 
 use super::TransactionAdmin;
 use super::reads::Broker;
@@ -14,7 +16,7 @@ use crate::error::KafkaError;
 use crate::wire::Ask;
 use kafka_protocol::messages::ListTransactionsRequest;
 use kafka_protocol::protocol::StrBytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 /// Holds one record for each transactional id; its partitions' leaders are the coordinators.
@@ -59,6 +61,8 @@ impl TransactionAdmin {
 
     fn list_once(&mut self, prefix: &str, deadline: Instant) -> Result<Listing, KafkaError> {
         let (brokers, before) = self.coordinators(deadline)?;
+        let partitions = before.as_ref().map_or(0, Vec::len);
+        let unloaded = self.await_coordinators(&nobodys(prefix, partitions), deadline)?;
         let mut found = BTreeMap::new();
         for broker in &brokers {
             for listed in self.list_at(broker, prefix, deadline)? {
@@ -70,8 +74,19 @@ impl TransactionAdmin {
             let why = "coordinators moved while they were asked".to_owned();
             return Err(KafkaError::Unreachable { broker: "the cluster".to_owned(), why });
         }
-        let unchecked = after.err();
+        let unchecked = after.err().or(unloaded);
         Ok(Listing { transactions: found.into_values().collect(), unchecked })
+    }
+
+    /// Describes ids, each of which is answered by a coordinator that is one, and has loaded what it coordinates. Gives why
+    /// that can't be made sure of.
+    fn await_coordinators(&mut self, ids: &[String], deadline: Instant) -> Result<Option<String>, KafkaError> {
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        match self.describe_some(&ids, &mut BTreeMap::new(), deadline) {
+            Ok(()) => Ok(None),
+            Err(error) if error.is_transient() => Err(error),
+            Err(error) => Ok(Some(error.to_string())),
+        }
     }
 
     /// All brokers, and leader and epoch of each partition of the coordinators' topic, or why those aren't known.
@@ -128,6 +143,20 @@ impl TransactionAdmin {
     }
 }
 
+/// Ids that begin with `prefix` and that no job has: one for each partition of the coordinators' topic.
+fn nobodys(prefix: &str, partitions: usize) -> Vec<String> {
+    let mut missing: BTreeSet<usize> = (0..partitions).collect();
+    // Each one hits a partition at random: of 50, all are hit by 225 on average.
+    let ids = (0..partitions * 100).map(|number| format!("{prefix}nobody-{number}"));
+    ids.filter(|id| missing.remove(&partition_of(id, partitions))).collect()
+}
+
+/// Where the brokers keep an id (TransactionStateManager.partitionFor): by Java's hash of a string, without its sign.
+fn partition_of(id: &str, partitions: usize) -> usize {
+    let hash = id.encode_utf16().fold(0i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
+    (hash & i32::MAX) as usize % partitions
+}
+
 /// The broker's pattern (RE2) for all ids with this beginning; it must match the whole id, line ends too.
 fn pattern(prefix: &str) -> String {
     let mut pattern = String::from("(?s)");
@@ -143,11 +172,22 @@ fn pattern(prefix: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::pattern;
+    use super::{nobodys, partition_of, pattern};
 
     #[test]
     fn a_prefix_is_taken_literally() {
         assert_eq!(pattern("weir-a.b"), r"(?s)weir\-a\.b.*");
         assert_eq!(pattern(r"a\E(.*|x)[é]"), r"(?s)a\\E\(\.\*\|x\)\[é\].*");
+    }
+
+    #[test]
+    fn every_partition_has_an_id_of_nobody() {
+        // "abc".hashCode() is 96354.
+        assert_eq!((partition_of("abc", 50), partition_of("", 50)), (96_354 % 50, 0));
+        for partitions in [0, 1, 3, 50] {
+            let ids = nobodys("weir-", partitions);
+            assert_eq!(ids.len(), partitions);
+            assert!(ids.iter().all(|id| id.starts_with("weir-")));
+        }
     }
 }
