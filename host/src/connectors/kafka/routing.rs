@@ -27,7 +27,8 @@ pub(super) fn topic_of<'r>(
     topic.ok_or_else(|| format!("{}: its header '{header}' is '{}', which can't be a topic", record(), shown(name)))
 }
 
-fn shown(bytes: &[u8]) -> String {
+/// Some bytes of a record, for an error.
+pub(super) fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES)]).escape_debug().to_string()
 }
 

@@ -14,6 +14,7 @@ use super::waiting::Waiting;
 use crate::graph::TransactionNeeds;
 use crate::{clock, crash};
 use rdkafka::error::KafkaError;
+use rdkafka::types::RDKafkaErrorCode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -78,13 +79,13 @@ impl Spreader {
         numbers: impl Iterator<Item = u32>,
     ) -> Result<(), ConnectorError> {
         let Spreader { settings, partitioner, of_partition, outgoing } = self;
-        let topic = producer
+        let known = producer
             .topic(topic, Patience::of(READY_TIMEOUT))
             .map_err(|error| super::client::error(&format!("{}: topic {topic}", settings.place), &error))?;
-        of_partition.resize(topic.partitions() as usize, Vec::new());
+        of_partition.resize(known.partitions() as usize, Vec::new());
         of_partition.iter_mut().for_each(Vec::clear);
         for i in numbers {
-            let partition = partitioner.of(records.key_or_null(i as usize), topic.partitions());
+            let partition = partitioner.of(records.key_or_null(i as usize), known.partitions());
             of_partition[partition as usize].push(i);
         }
         // Only single records can have a timestamp or headers.
@@ -94,14 +95,14 @@ impl Spreader {
             let mut waiting = Waiting::new(settings, "take no records");
             while !rest.is_empty() {
                 let given = if singly {
-                    let given = topic.produce(partition, outbound(records, rest[0] as usize, settings.spec.keep_time));
+                    let given = known.produce(partition, outbound(records, rest[0] as usize, settings.spec.keep_time));
                     if given.is_ok() {
                         rest = &rest[1..];
                     }
                     given
                 } else {
                     let pair = |i: &u32| (records.key_or_null(*i as usize), records.value_or_null(*i as usize));
-                    let given = topic.produce_all(partition, rest.iter().map(pair), outgoing);
+                    let given = known.produce_all(partition, rest.iter().map(pair), outgoing);
                     rest = match &given {
                         Ok(()) => &[],
                         Err(Refused::Full(at)) => &rest[*at..],
@@ -121,13 +122,32 @@ impl Spreader {
                     }
                     Err(Refused::Failed(code)) => {
                         check(settings, producer)?;
-                        return Err(super::client::error(&settings.place, &KafkaError::MessageProduction(code)));
+                        return Err(not_taken(settings, topic, records, rest[0] as usize, code));
                     }
                 }
             }
         }
         Ok(())
     }
+}
+
+/// Why the client does not take a record, or one of those after it.
+fn not_taken(
+    settings: &SinkSettings,
+    topic: &str,
+    records: &RecordBatch,
+    first: usize,
+    code: RDKafkaErrorCode,
+) -> ConnectorError {
+    let place = format!("{}: topic {topic}", settings.place);
+    if code != RDKafkaErrorCode::MessageSizeTooLarge {
+        return super::client::error(&place, &KafkaError::MessageProduction(code));
+    }
+    let key = routing::shown(records.key(first));
+    ConnectorError::permanent(format!(
+        "{place}: the record with the key '{key}', or one of those after it, takes more than message.max.bytes (1,000,000) with its \
+         headers: leave such records out before, or make them smaller"
+    ))
 }
 
 #[inline]
