@@ -38,8 +38,10 @@ fn a_job_that_repeats_records_is_found_out() {
     let case = OrdersCase::new(broker(), "weak", &[SLOW[0], SLOW[1], weak]);
     case.fill(0..30_000);
     let drilled = case.weir(&["drill", "job.toml", "--kills", "5", "--dir", "drill"]).expect_code(1);
-    assert!(drilled.stdout.contains("REPEATED OR WRONG") && drilled.stdout.contains("extra: a"), "{drilled:?}");
-    assert!(drilled.stdout.contains("NOT PASSED"), "{drilled:?}");
+    assert!(drilled.stdout.contains("REPEATED OR WRONG") && drilled.stdout.contains("extra: key 'a"), "{drilled:?}");
+    assert!(drilled.stdout.contains("NOT PASSED") && drilled.stdout.contains(" UTC, seed"), "{drilled:?}");
+    let removal = format!("kafka-topics.sh --bootstrap-server {} --delete --topic 'out-weak.", broker().address());
+    assert!(drilled.stdout.contains(&removal), "{drilled:?}");
     // The drill's folder holds what was found.
     case.weir(&["drill", "job.toml", "--kills", "1", "--dir", "drill"]).expect_code(2).expect_text(&["is not empty"]);
 }
@@ -49,4 +51,5 @@ fn a_job_without_output_is_not_called_safe() {
     let case = OrdersCase::new(broker(), "nothing", &[]);
     let said = case.weir(&["drill", "job.toml", "--kills", "3", "--dir", "drill"]).expect_code(1);
     assert!(said.stdout.contains("NOT PASSED: undisturbed, the job commits nothing"), "{said:?}");
+    assert!(said.stdout.contains("0 records were read: is the input empty, or deleted by retention?"), "{said:?}");
 }

@@ -7,6 +7,7 @@ use super::output::Output;
 use crate::crash;
 use crate::drill::{self, Wish};
 use crate::graph::Problem;
+use std::io::{self, IsTerminal};
 
 /// Runs the command.
 pub(super) fn drill(args: &DrillArgs, common: &Common, output: &mut Output<'_>) -> Exit {
@@ -21,6 +22,8 @@ pub(super) fn drill(args: &DrillArgs, common: &Common, output: &mut Output<'_>) 
         Err(problems) => return refuse(&problems, common, output),
     };
     let quiet = common.quiet;
+    // Who sees both streams has seen most of the report already.
+    let has_seen = !quiet && io::stdout().is_terminal() && io::stderr().is_terminal();
     let report = drill::drill(&wish, &graph, &mut |line| {
         if !quiet {
             output.say(line);
@@ -33,7 +36,8 @@ pub(super) fn drill(args: &DrillArgs, common: &Common, output: &mut Output<'_>) 
     if common.json {
         output.json(&serde_json::to_value(&report).expect("a report is plain data with text keys"));
     } else {
-        report.lines().into_iter().for_each(|line| output.result(line));
+        let lines = if has_seen { report.rest() } else { report.lines() };
+        lines.into_iter().for_each(|line| output.result(line));
         output.result(format!("report: {}", wish.folder.join("report.txt").display()));
     }
     if report.is_passed() { Exit::Success } else { Exit::Failed }

@@ -26,8 +26,10 @@ pub struct Job {
 pub enum Ended {
     /// By itself, with this exit code.
     Exit(i32),
-    /// By SIGKILL.
+    /// By SIGKILL, at its point or when it was time.
     Killed,
+    /// By SIGKILL when it was time, before it had passed its point that often.
+    KilledLate,
 }
 
 impl Job {
@@ -39,11 +41,10 @@ impl Job {
         command
     }
 
-    /// Runs the job until it ends, or is killed. What it says goes to `log`.
+    /// Runs the job until it ends, or is killed. What it says goes to `log`, and its result as JSON to a file beside it.
     pub fn live(&self, kill: Option<&Kill>, log: &Path) -> io::Result<(Ended, Duration)> {
-        let file = File::create(log)?;
-        let mut command = self.command(&["run"]);
-        command.stdout(file.try_clone()?).stderr(file);
+        let mut command = self.command(&["run", "--json"]);
+        command.stdout(File::create(result(log))?).stderr(File::create(log)?);
         if let Some(Kill::Point { point, passage, .. }) = kill {
             command.env("WEIR_CRASH_AT", format!("{point}:{passage}"));
         }
@@ -55,11 +56,13 @@ impl Job {
         let waits = std::thread::Builder::new().name("drilled".to_owned()).spawn(move || {
             let _ = ended.send(child.wait());
         })?;
+        let mut is_late = false;
         let status = match kill.map(Kill::limit) {
             None => end.recv().map_err(io::Error::other)??,
             Some(limit) => match end.recv_timeout(limit) {
                 Ok(status) => status?,
                 Err(RecvTimeoutError::Timeout) => {
+                    is_late = matches!(kill, Some(Kill::Point { .. }));
                     rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
                     end.recv().map_err(io::Error::other)??
                 }
@@ -67,8 +70,17 @@ impl Job {
             },
         };
         let _ = waits.join();
-        Ok((ended_by(status), clock::monotonic() - begun))
+        let ended = match ended_by(status) {
+            Ended::Killed if is_late => Ended::KilledLate,
+            ended => ended,
+        };
+        Ok((ended, clock::monotonic() - begun))
     }
+}
+
+/// Where the result of the run lies that has this log.
+pub fn result(log: &Path) -> PathBuf {
+    log.with_extension("json")
 }
 
 fn ended_by(status: ExitStatus) -> Ended {

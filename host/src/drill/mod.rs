@@ -6,6 +6,7 @@
 mod life;
 mod outputs;
 mod plan;
+mod record;
 mod redirect;
 mod report;
 
@@ -18,7 +19,8 @@ use crate::connectors::kafka_drill;
 use crate::graph::{JobGraph, KafkaCluster, Problem, SinkConnectorSpec};
 use life::{Ended, Job};
 use outputs::{Multiset, is_comparable};
-use plan::Plan;
+use plan::{Kill, Plan};
+use report::{counted, removal};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -88,12 +90,12 @@ struct Drill<'w> {
 
 impl Drill<'_> {
     fn run(&mut self, report: &mut Report, say: &mut dyn FnMut(String)) -> Result<(), String> {
-        say("running the job undisturbed, for comparison".to_owned());
+        say(format!("drill of job '{}', seed {}: running it undisturbed, for comparison", self.graph.name, self.wish.seed));
         let (oracle, oracle_graph) = self.prepare("oracle")?;
         let log = oracle.folder.join("run.log");
         let (ended, length) = oracle.live(None, &log).map_err(|error| format!("the job can't be started: {error}"))?;
         if ended != Ended::Exit(0) {
-            return Err(format!("undisturbed, the job ends with {}: see {}", word(ended), log.display()));
+            return Err(format!("undisturbed, the job ends with {}: see {}", word(ended, None), log.display()));
         }
         report.undisturbed_ms = length.as_millis() as u64;
         let mut expected = Vec::new();
@@ -103,8 +105,17 @@ impl Drill<'_> {
             expected.push((sink, all));
         }
         if expected.iter().all(|(_, all)| all.records() == 0) {
-            return Err("undisturbed, the job commits nothing: there is nothing to compare".to_owned());
+            let (read, why) = match records_read(&oracle_graph, &log) {
+                Some(0) => ("0 records were read".to_owned(), "is the input empty, or deleted by retention?"),
+                Some(read) => (
+                    format!("{} read", counted(read, "record was", "records were")),
+                    "does the job drop them all, or still wait for more?",
+                ),
+                None => (format!("see {}", log.display()), "has it any input?"),
+            };
+            return Err(format!("undisturbed, the job commits nothing: there is nothing to compare; {read}: {why}"));
         }
+        report.undisturbed().into_iter().for_each(&mut *say);
         let mut plan = Plan::new(self.wish.seed, self.graph.checkpoint.interval, length);
         let mut empty = 0;
         while report.kills() < self.wish.kills && report.rounds.iter().all(Round::is_exact) {
@@ -163,16 +174,17 @@ impl Drill<'_> {
             let log = job.folder.join(format!("life-{life}.log"));
             let (ended, length) = job.live(kill.as_ref(), &log).map_err(|error| format!("the job can't be started: {error}"))?;
             let asked = kill.as_ref().map_or("to its end".to_owned(), ToString::to_string);
-            say(format!("round {number}, life {life}: {asked}: {} after {} ms", word(ended), length.as_millis()));
-            let is_killed = ended == Ended::Killed;
-            round.lives.push(Life { asked, ended: word(ended), is_killed, ms: length.as_millis() as u64 });
+            let is_killed = matches!(ended, Ended::Killed | Ended::KilledLate);
+            let lived = Life { asked, ended: word(ended, kill.as_ref()), is_killed, ms: length.as_millis() as u64 };
+            say(format!("round {number}, life {life}: {}", lived.summary()));
+            round.lives.push(lived);
             match (ended, &kill) {
-                (Ended::Killed, Some(_)) => continue,
+                (Ended::Killed | Ended::KilledLate, Some(_)) => continue,
                 (Ended::Exit(0), _) => {}
                 (Ended::Exit(_), _) => {
-                    round.failure = Some(format!("life {life} ended with {}: see {}", word(ended), log.display()));
+                    round.failure = Some(format!("life {life} ended with {}: see {}", word(ended, None), log.display()));
                 }
-                (Ended::Killed, None) => {
+                (Ended::Killed | Ended::KilledLate, None) => {
                     round.failure = Some(format!("life {life} was killed by somebody else: see {}", log.display()));
                 }
             }
@@ -185,14 +197,18 @@ impl Drill<'_> {
     fn tidy(&self, keep: bool, report: &mut Report) {
         if keep {
             report.topics = self.topics.iter().map(|(_, topic)| topic.clone()).collect();
+            report.removal = removal(&self.topics);
             return;
         }
+        let mut left = Vec::new();
         for (cluster, topic) in &self.topics {
             if let Err(error) = kafka_drill::delete(cluster, std::slice::from_ref(topic)) {
-                report.topics.push(topic.clone());
+                left.push((cluster.clone(), topic.clone()));
                 tracing::warn!("a topic of the drill is left: {error}");
             }
         }
+        report.topics = left.iter().map(|(_, topic)| topic.clone()).collect();
+        report.removal = removal(&left);
         let folders = std::fs::read_dir(&self.wish.folder).into_iter().flatten().flatten();
         for folder in folders.filter(|entry| entry.file_name().to_string_lossy().starts_with(&self.id)) {
             if let Err(error) = std::fs::remove_dir_all(folder.path()) {
@@ -202,11 +218,24 @@ impl Drill<'_> {
     }
 }
 
-fn word(ended: Ended) -> String {
-    match ended {
-        Ended::Exit(code) => format!("exit code {code}"),
-        Ended::Killed => "killed".to_owned(),
+/// `kill`: the one that was to come.
+fn word(ended: Ended, kill: Option<&Kill>) -> String {
+    match (ended, kill) {
+        (Ended::Exit(0), Some(Kill::Point { .. })) => "exit code 0, the point was not passed that often in this life,".to_owned(),
+        (Ended::Exit(0), Some(Kill::Moment(_))) => "exit code 0, before it was time,".to_owned(),
+        (Ended::Exit(code), _) => format!("exit code {code}"),
+        (Ended::Killed, _) => "killed".to_owned(),
+        (Ended::KilledLate, _) => "not passed that often in time, so killed".to_owned(),
     }
+}
+
+/// How many records the sources of a run have read; none if its result does not say so.
+fn records_read(graph: &JobGraph, log: &Path) -> Option<u64> {
+    let document: serde_json::Value = serde_json::from_slice(&std::fs::read(life::result(log)).ok()?).ok()?;
+    let stages = document["progress"]["stages"].as_array()?;
+    // A chain begins with its source.
+    let is_source = |name: &str| graph.sources.iter().any(|source| name.split(" → ").next() == Some(&source.name));
+    stages.iter().filter(|stage| stage["name"].as_str().is_some_and(is_source)).map(|stage| stage["records_in"].as_u64()).sum()
 }
 
 /// Names of transactions without an end, some seconds after the last life.

@@ -1,5 +1,6 @@
 //! Committed output as multisets of records, and what two of them differ in.
 
+use super::record::Record;
 use crate::connectors::ConnectorError;
 use crate::connectors::kafka_drill;
 use crate::graph::{SinkConnectorSpec, SinkSpec};
@@ -9,13 +10,13 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::Xxh3;
 
-/// Differing records that are shown.
+/// Records of a kind that are shown.
 const SAMPLES: usize = 5;
-/// Bytes of one that are shown.
-const SHOWN_BYTES: usize = 200;
 
 /// Called with each record's key, value and headers; a line of a file is a value.
 type Each<'e> = &'e mut dyn FnMut(Option<&[u8]>, Option<&[u8]>, &[u8]);
+/// Reads an output from its beginning.
+type Read<'r> = &'r dyn Fn(Each<'_>) -> Result<(), ConnectorError>;
 
 /// How often each record is there, by a 128-bit hash of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,18 +36,20 @@ pub struct Compared {
     pub expected: u64,
     /// Records of the disturbed one.
     pub got: u64,
-    /// Records that are missing.
+    /// Records that are there under the same key, and are not the same.
+    pub differing: u64,
+    /// Other records that are missing.
     pub lost: u64,
-    /// Records that are there too often, or are wrong.
+    /// Other records that are there too often, or are wrong.
     pub extra: u64,
-    /// Some of either: `lost: …`, `extra: …`.
+    /// Some of each: `differs: …`, `lost: …`, `extra: …`.
     pub samples: Vec<String>,
 }
 
 impl Compared {
     /// Whether both are the same.
     pub fn is_same(&self) -> bool {
-        self.lost == 0 && self.extra == 0
+        self.differing == 0 && self.lost == 0 && self.extra == 0
     }
 }
 
@@ -61,11 +64,20 @@ fn hash(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[u8]) -> u128 {
     hash.digest128()
 }
 
+/// What a record is recognised by when the rest of it has changed: its key, or without one its value.
+fn identity(key: Option<&[u8]>, value: Option<&[u8]>) -> u128 {
+    if key.is_some() { hash(key, None, &[]) } else { hash(None, value, &[]) }
+}
+
 impl Multiset {
     /// All that a sink has committed.
     pub fn of(sink: &SinkSpec) -> Result<Self, ConnectorError> {
+        Multiset::read(&|each| each_record(sink, each))
+    }
+
+    fn read(read: Read<'_>) -> Result<Self, ConnectorError> {
         let mut all = Multiset::default();
-        each_record(sink, &mut |key, value, headers| {
+        read(&mut |key, value, headers| {
             *all.counts.entry(hash(key, value, headers)).or_insert(0) += 1;
             all.records += 1;
         })?;
@@ -79,41 +91,111 @@ impl Multiset {
 
     /// Holds the output of `sink` against this, that of the run without faults, which wrote to `undisturbed`.
     pub fn compare(&self, undisturbed: &SinkSpec, sink: &SinkSpec) -> Result<Compared, ConnectorError> {
-        let got = Multiset::of(sink)?;
-        let difference = |a: &Multiset, b: &Multiset| -> HashMap<u128, i64> {
-            let more = a.counts.iter().map(|(hash, count)| (*hash, count - b.counts.get(hash).copied().unwrap_or(0)));
-            more.filter(|(_, count)| *count > 0).collect()
-        };
-        let (lost, extra) = (difference(self, &got), difference(&got, self));
-        let count = |some: &HashMap<u128, i64>| some.values().sum::<i64>() as u64;
-        let mut compared = Compared {
-            sink: sink.name.clone(),
-            place: place(sink),
-            expected: self.records,
-            got: got.records,
-            lost: count(&lost),
-            extra: count(&extra),
-            samples: Vec::new(),
-        };
-        samples("lost", undisturbed, lost, &mut compared.samples)?;
-        samples("extra", sink, extra, &mut compared.samples)?;
+        let mut compared = self.hold(&|each| each_record(undisturbed, each), &|each| each_record(sink, each))?;
+        compared.sink = sink.name.clone();
+        compared.place = place(sink);
+        if let SinkConnectorSpec::File { .. } = sink.connector {
+            // A line has no key to speak of.
+            compared.samples.iter_mut().for_each(|sample| *sample = sample.replacen("key null, value ", "", 1));
+        }
+        Ok(compared)
+    }
+
+    /// `before` reads what this was made of, `after` the other one.
+    fn hold(&self, before: Read<'_>, after: Read<'_>) -> Result<Compared, ConnectorError> {
+        let got = Multiset::read(after)?;
+        let (lost, extra) = (Surplus::of(self, &got), Surplus::of(&got, self));
+        let (expected, got) = (self.records, got.records);
+        let mut compared = Compared { expected, got, lost: lost.records(), extra: extra.records(), ..Compared::default() };
+        if compared.is_same() {
+            return Ok(compared);
+        }
+        let mut pairs = lost.identities(before)?;
+        let others = extra.identities(after)?;
+        pairs.retain(|identity, count| {
+            *count = others.get(identity).copied().unwrap_or(0).min(*count);
+            *count > 0
+        });
+        compared.differing = pairs.values().sum();
+        compared.lost -= compared.differing;
+        compared.extra -= compared.differing;
+        let chosen: Vec<u128> = pairs.keys().copied().take(SAMPLES).collect();
+        let (old, lost) = lost.samples(before, pairs.clone(), &chosen)?;
+        let (new, extra) = extra.samples(after, pairs, &chosen)?;
+        let differing = old.iter().filter_map(|(identity, old)| Some(old.difference(new.get(identity)?)));
+        compared.samples = differing.map(|difference| format!("differs: {difference}")).collect();
+        compared.samples.extend(lost.iter().map(|record| format!("lost: {record}")));
+        compared.samples.extend(extra.iter().map(|record| format!("extra: {record}")));
         Ok(compared)
     }
 }
 
-/// Finds some of the records again: only hashes were kept.
-fn samples(word: &str, of: &SinkSpec, mut wanted: HashMap<u128, i64>, into: &mut Vec<String>) -> Result<(), ConnectorError> {
-    if wanted.is_empty() {
-        return Ok(());
+/// What one output has more of than another one.
+struct Surplus {
+    /// By the record's hash: how many more, and whether the other one has none at all.
+    records: HashMap<u128, (i64, bool)>,
+}
+
+impl Surplus {
+    fn of(a: &Multiset, b: &Multiset) -> Self {
+        let more = a.counts.iter().map(|(hash, count)| {
+            let others = b.counts.get(hash).copied().unwrap_or(0);
+            (*hash, (count - others, others == 0))
+        });
+        Surplus { records: more.filter(|(_, (count, _))| *count > 0).collect() }
     }
-    let most = into.len() + SAMPLES;
-    each_record(of, &mut |key, value, headers| {
-        if into.len() < most && wanted.remove(&hash(key, value, headers)).is_some() {
-            let text = |part: &[u8]| String::from_utf8_lossy(&part[..part.len().min(SHOWN_BYTES)]).into_owned();
-            let key = key.map(|key| format!("{} → ", text(key))).unwrap_or_default();
-            into.push(format!("{word}: {key}{}", value.map_or("(null)".to_owned(), text)));
+
+    fn records(&self) -> u64 {
+        self.records.values().map(|(count, _)| *count as u64).sum()
+    }
+
+    /// How many records of each identity the other output has none of: those may be there in another shape. One of which it only
+    /// has fewer is lost or repeated.
+    fn identities(&self, read: Read<'_>) -> Result<HashMap<u128, u64>, ConnectorError> {
+        let mut identities = HashMap::new();
+        if self.records.values().any(|(_, is_unknown)| *is_unknown) {
+            read(&mut |key, value, headers| {
+                if let Some((_, true)) = self.records.get(&hash(key, value, headers)) {
+                    *identities.entry(identity(key, value)).or_insert(0) += 1;
+                }
+            })?;
         }
-    })
+        Ok(identities)
+    }
+
+    /// Finds some of the records again, as only hashes were kept: one of each identity in `chosen`, and some that are not among
+    /// the `paired`.
+    fn samples(
+        mut self,
+        read: Read<'_>,
+        mut paired: HashMap<u128, u64>,
+        chosen: &[u128],
+    ) -> Result<(HashMap<u128, Record>, Vec<Record>), ConnectorError> {
+        let (mut first, mut rest) = (HashMap::new(), Vec::new());
+        if self.records.is_empty() {
+            return Ok((first, rest));
+        }
+        read(&mut |key, value, headers| {
+            let hash = hash(key, value, headers);
+            let Some((_, is_unknown)) = self.records.get(&hash) else { return };
+            let identity = identity(key, value);
+            match paired.get_mut(&identity).filter(|left| *is_unknown && **left > 0) {
+                Some(left) => {
+                    *left -= 1;
+                    if chosen.contains(&identity) {
+                        first.entry(identity).or_insert_with(|| Record::new(key, value, headers));
+                    }
+                }
+                None if rest.len() < SAMPLES => {
+                    rest.push(Record::new(key, value, headers));
+                    // Once is enough.
+                    self.records.remove(&hash);
+                }
+                None => {}
+            }
+        })?;
+        Ok((first, rest))
+    }
 }
 
 /// Where a sink writes, in words.
@@ -200,7 +282,52 @@ mod tests {
         assert_eq!((compared.expected, compared.got, compared.lost, compared.extra), (3, 4, 1, 2));
         let mut samples = compared.samples;
         samples.sort();
-        assert_eq!(samples, ["extra: three", "extra: two", "lost: one"]);
+        assert_eq!(samples, ["extra: 'three'", "extra: 'two'", "lost: 'one'"]);
+        assert_eq!(compared.differing, 0);
+    }
+
+    #[test]
+    fn records_of_one_key_are_paired_and_repetitions_are_not() {
+        type Row = (Option<&'static str>, Option<&'static str>, &'static [u8]);
+        let compared = |before: &[Row], after: &[Row]| {
+            let read = |rows: &[Row], each: Each<'_>| {
+                rows.iter().for_each(|(key, value, headers)| each(key.map(str::as_bytes), value.map(str::as_bytes), headers));
+                Ok(())
+            };
+            let all = Multiset::read(&|each| read(before, each)).expect("readable");
+            let found = all.hold(&|each| read(before, each), &|each| read(after, each)).expect("readable");
+            ((found.differing, found.lost, found.extra), found.samples)
+        };
+        let row = |key, value| (Some(key), Some(value), &b""[..]);
+        let (counts, samples) = compared(&[row("a", "1"), row("b", "1"), row("b", "2")], &[row("a", "2"), row("b", "2")]);
+        assert_eq!(
+            (counts, samples),
+            (
+                (1, 1, 0),
+                vec!["differs: key 'a': value '1' undisturbed, '2' here".to_owned(), "lost: key 'b', value '1'".to_owned(),]
+            )
+        );
+        let (counts, samples) = compared(&[row("a", "1"), row("a", "2")], &[row("a", "1"), row("a", "1")]);
+        assert_eq!(
+            (counts, samples),
+            ((0, 1, 1), vec!["lost: key 'a', value '2'".to_owned(), "extra: key 'a', value '1'".to_owned()])
+        );
+        let (null, empty) = ((None, Some("x"), &b""[..]), (Some(""), Some("x"), &b""[..]));
+        let (counts, samples) = compared(&[null], &[empty]);
+        assert_eq!(
+            (counts, samples),
+            ((0, 1, 1), vec!["lost: key null, value 'x'".to_owned(), "extra: key '', value 'x'".to_owned()])
+        );
+        let headers = b"\x01\0\0\0\0\0\0\0h\x01\0\0\0\0\0\0\0v";
+        let (counts, samples) = compared(&[null], &[(None, Some("x"), headers)]);
+        assert_eq!(
+            (counts, samples),
+            ((1, 0, 0), vec!["differs: key null, value 'x': headers none undisturbed, 'h'='v' here".to_owned()])
+        );
+        assert_eq!(identity(Some(b"a"), Some(b"1")), identity(Some(b"a"), None));
+        assert_ne!(identity(Some(b""), Some(b"1")), identity(None, Some(b"1")));
+        assert_ne!(identity(None, Some(b"1")), identity(None, Some(b"2")));
+        assert_ne!(identity(Some(b"a"), None), identity(None, Some(b"a")));
     }
 
     #[test]

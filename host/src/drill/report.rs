@@ -3,8 +3,13 @@
 use super::Wish;
 use super::outputs::Compared;
 use crate::clock;
-use crate::graph::JobGraph;
+use crate::graph::{JobGraph, KafkaCluster};
 use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Why a round differs in which nothing was killed.
+const BY_ITSELF: &str = "differs. Most likely the output depends on the order in which partitions or inputs are read, on the clock, or \
+     on something outside, or the input grew meanwhile (see 'weir drill' in docs/guide.md)";
 
 /// All of a drill.
 #[derive(Clone, Debug, Serialize)]
@@ -35,6 +40,8 @@ pub struct Report {
     pub kept: Option<String>,
     /// Topics that are left.
     pub topics: Vec<String>,
+    /// Commands that delete them.
+    pub removal: Vec<String>,
 }
 
 /// One run, from the beginning of the input to its end.
@@ -67,6 +74,13 @@ pub struct Life {
     pub ms: u64,
 }
 
+impl Life {
+    /// In a line.
+    pub fn summary(&self) -> String {
+        format!("{}: {} after {} ms", self.asked, self.ended, self.ms)
+    }
+}
+
 impl Round {
     /// Kills that came to pass.
     pub fn kills(&self) -> u32 {
@@ -78,16 +92,24 @@ impl Round {
         self.failure.is_none() && self.dangling.is_empty() && self.outputs.iter().all(Compared::is_same)
     }
 
+    /// Whether the output differs, and no kill can be the reason.
+    pub fn differs_by_itself(&self) -> bool {
+        self.failure.is_none() && self.kills() == 0 && !self.outputs.iter().all(Compared::is_same)
+    }
+
     /// In a line.
     pub fn summary(&self) -> String {
         let Round { number, ms, .. } = self;
         let mut found = Vec::new();
         found.extend(self.failure.clone());
         for output in &self.outputs {
-            let Compared { sink, got, lost, extra, .. } = output;
-            found.push(match output.is_same() {
-                true => format!("{sink}: {got} records, the same"),
-                false => format!("{sink}: {lost} LOST, {extra} REPEATED OR WRONG"),
+            let Compared { sink, got, differing, lost, extra, .. } = output;
+            found.push(match (output.is_same(), self.kills()) {
+                (true, _) => format!("{sink}: {}, the same", counted(*got, "record", "records")),
+                (false, 0) => format!(
+                    "{sink}: not as in the undisturbed run, and not by a kill: {differing} differ, {lost} fewer, {extra} more"
+                ),
+                (false, _) => format!("{sink}: {differing} DIFFERENT, {lost} LOST, {extra} REPEATED OR WRONG"),
             });
         }
         if self.failure.is_none() {
@@ -96,7 +118,18 @@ impl Round {
                 names => format!("DANGLING: {}", names.join(", ")),
             });
         }
-        format!("round {number}: {} kills in {:.1} s; {}", self.kills(), *ms as f64 / 1000.0, found.join("; "))
+        let kills = counted(self.kills().into(), "kill", "kills");
+        format!("round {number}: {kills} in {:.1} s; {}", *ms as f64 / 1000.0, found.join("; "))
+    }
+
+    /// Where the outputs lie, and some of the records that differ.
+    fn findings(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for output in &self.outputs {
+            lines.push(format!("  {} in {}", output.sink, output.place));
+            lines.extend(output.samples.iter().map(|sample| format!("    {sample}")));
+        }
+        lines
     }
 }
 
@@ -117,6 +150,7 @@ impl Report {
             failure: None,
             kept: None,
             topics: Vec::new(),
+            removal: Vec::new(),
         }
     }
 
@@ -134,39 +168,113 @@ impl Report {
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![
             format!("Drill of job '{}' ({}, sha256 {})", self.job, self.file, self.file_sha256),
-            format!("weir {}, begun {} ms after the Unix epoch, seed {}", self.weir, self.begun_ms, self.seed),
+            format!("weir {}, begun {}, seed {}", self.weir, utc(self.begun_ms), self.seed),
             String::new(),
-            format!("Undisturbed: {:.1} s", self.undisturbed_ms as f64 / 1000.0),
         ];
-        lines.extend(self.expected.iter().map(|(sink, records)| format!("  {sink}: {records} records committed")));
+        lines.extend(self.undisturbed());
         for round in &self.rounds {
             lines.push(String::new());
             lines.push(round.summary());
-            for (at, life) in round.lives.iter().enumerate() {
-                lines.push(format!("  life {}: {}: {} after {} ms", at + 1, life.asked, life.ended, life.ms));
-            }
-            for output in &round.outputs {
-                lines.push(format!("  {} in {}", output.sink, output.place));
-                lines.extend(output.samples.iter().map(|sample| format!("    {sample}")));
-            }
+            lines.extend(round.lives.iter().enumerate().map(|(at, life)| format!("  life {}: {}", at + 1, life.summary())));
+            lines.extend(round.findings());
         }
         lines.push(String::new());
-        let (kills, rounds) = (self.kills(), self.rounds.len());
-        lines.push(match (&self.failure, self.is_passed()) {
-            (Some(why), _) => format!("NOT PASSED: {why}"),
-            (None, true) => {
-                format!("PASSED: {kills} kills in {rounds} rounds; every record once, as undisturbed, and nothing dangles")
+        lines.extend(self.end());
+        lines
+    }
+
+    /// What the undisturbed run has given.
+    pub fn undisturbed(&self) -> Vec<String> {
+        let mut lines = vec![format!("Undisturbed: {:.1} s", self.undisturbed_ms as f64 / 1000.0)];
+        let committed =
+            |(sink, records): &(String, u64)| format!("  {sink}: {} committed", counted(*records, "record", "records"));
+        lines.extend(self.expected.iter().map(committed));
+        lines
+    }
+
+    /// The report for who has heard of each step: what differs, the verdict, and what is left.
+    pub fn rest(&self) -> Vec<String> {
+        let inexact = self.rounds.iter().filter(|round| !round.is_exact());
+        inexact.flat_map(Round::findings).chain(self.end()).collect()
+    }
+
+    fn verdict(&self) -> String {
+        let rounds = counted(self.rounds.len() as u64, "round", "rounds");
+        let done = format!("{} in {rounds}", counted(self.kills().into(), "kill", "kills"));
+        if let Some(why) = &self.failure {
+            return format!("NOT PASSED: {why}");
+        }
+        if self.is_passed() {
+            return format!("PASSED: {done}; every record once, as undisturbed, and nothing dangles");
+        }
+        let mut found = Vec::new();
+        for round in self.rounds.iter().filter(|round| !round.is_exact()) {
+            let number = round.number;
+            found.extend(round.failure.as_ref().map(|why| format!("round {number}: {why}")));
+            if round.differs_by_itself() {
+                found.push(format!(
+                    "this job can't be compared: nothing was killed in round {number}, and its output still {BY_ITSELF}"
+                ));
+            } else if !round.outputs.iter().all(Compared::is_same) {
+                found.push("the output differs, see above".to_owned());
             }
-            (None, false) => format!("NOT PASSED: {kills} kills in {rounds} rounds; the output differs, see above"),
-        });
+            if !round.dangling.is_empty() {
+                found.push(format!("round {number} leaves transactions without an end"));
+            }
+        }
+        format!("NOT PASSED: {done}; {}", found.join("; "))
+    }
+
+    fn end(&self) -> Vec<String> {
+        let mut lines = vec![self.verdict()];
         if let Some(kept) = &self.kept {
             lines.push(format!("data, outputs and logs are kept in {kept}"));
         }
         if !self.topics.is_empty() {
             lines.push(format!("topics that are left: {}", self.topics.join(", ")));
+            lines.push("to remove them, when nobody needs them any more:".to_owned());
+            lines.extend(self.removal.iter().map(|command| format!("  {command}")));
         }
         lines
     }
+}
+
+/// Commands that delete topics, one for each cluster.
+pub(super) fn removal(topics: &[(KafkaCluster, String)]) -> Vec<String> {
+    let mut clusters: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (cluster, topic) in topics {
+        clusters.entry(&cluster.brokers).or_default().push(topic);
+    }
+    let command = |(brokers, topics): (&str, Vec<&str>)| {
+        format!("kafka-topics.sh --bootstrap-server {brokers} --delete --topic '{}'", topics.join(","))
+    };
+    clusters.into_iter().map(command).collect()
+}
+
+/// So many of something.
+pub(super) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// A time in ms since the Unix epoch as date and time of day, to the second.
+fn utc(ms: u64) -> String {
+    let (mut days, second) = (ms / 86_400_000, ms / 1000 % 86_400);
+    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let mut year = 1970;
+    while days >= 365 + u64::from(is_leap(year)) {
+        days -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let mut month = 0;
+    for length in [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        month += 1;
+        if days < length {
+            break;
+        }
+        days -= length;
+    }
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year}-{month:02}-{:02} {hour:02}:{minute:02}:{second:02} UTC", days + 1)
 }
 
 #[cfg(test)]
@@ -183,10 +291,75 @@ mod tests {
     #[test]
     fn a_round_is_exact_or_says_why_not() {
         assert!(round(0, &[]).is_exact());
-        assert_eq!(round(0, &[]).summary(), "round 1: 1 kills in 1.5 s; out: 5 records, the same; no transaction dangles");
+        assert_eq!(round(0, &[]).summary(), "round 1: 1 kill in 1.5 s; out: 5 records, the same; no transaction dangles");
         assert!(!round(2, &[]).is_exact());
-        assert!(round(2, &[]).summary().contains("out: 2 LOST, 0 REPEATED OR WRONG"));
+        assert!(round(2, &[]).summary().contains("out: 0 DIFFERENT, 2 LOST, 0 REPEATED OR WRONG"));
         assert!(!round(0, &["t-1"]).is_exact());
         assert!(round(0, &["t-1"]).summary().contains("DANGLING: t-1"));
+    }
+
+    fn report(rounds: Vec<Round>) -> Report {
+        Report {
+            job: "j".into(),
+            file: "job.toml".into(),
+            file_sha256: "00".into(),
+            weir: "0".into(),
+            begun_ms: 1_796_058_707_367,
+            seed: 1,
+            wanted: 1,
+            undisturbed_ms: 1500,
+            expected: vec![("out".into(), 1)],
+            rounds,
+            failure: None,
+            kept: None,
+            topics: Vec::new(),
+            removal: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_difference_without_a_kill_is_not_put_down_to_one() {
+        let mut quiet = round(2, &[]);
+        quiet.lives.remove(0);
+        let summary = quiet.summary();
+        assert!(summary.contains("0 kills") && summary.contains("not by a kill: 0 differ, 2 fewer, 0 more"), "{summary}");
+        assert!(!summary.contains("LOST"), "{summary}");
+        let verdict = report(vec![quiet]).verdict();
+        assert!(verdict.starts_with("NOT PASSED: 0 kills in 1 round; this job can't be compared"), "{verdict}");
+        assert!(verdict.contains("nothing was killed in round 1") && verdict.contains("order in which partitions"), "{verdict}");
+        let verdict = report(vec![round(2, &["t-1"])]).verdict();
+        let found = "the output differs, see above; round 1 leaves transactions without an end";
+        assert_eq!(verdict, format!("NOT PASSED: 1 kill in 1 round; {found}"));
+    }
+
+    #[test]
+    fn who_has_heard_of_each_step_hears_the_rest_once() {
+        let mut failed = report(vec![round(0, &[]), round(2, &[])]);
+        failed.rounds[1].outputs[0].samples.push("lost: 'x'".into());
+        let all = failed.lines();
+        assert!(all.iter().any(|line| line.contains("begun 2026-11-30 17:")), "{all:?}");
+        assert!(all.contains(&"  out: 1 record committed".to_owned()), "{all:?}");
+        let verdict = "NOT PASSED: 2 kills in 2 rounds; the output differs, see above";
+        assert_eq!(failed.rest(), ["  out in /x", "    lost: 'x'", verdict]);
+        assert_eq!(all[all.len() - 4..], [&failed.rest()[..2], &["".to_owned(), verdict.to_owned()]].concat());
+    }
+
+    #[test]
+    fn times_are_dates() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(utc(951_782_400_000), "2000-02-29 00:00:00 UTC");
+        assert_eq!(utc(1_798_761_599_999), "2026-12-31 23:59:59 UTC");
+    }
+
+    #[test]
+    fn topics_are_removed_where_they_lie() {
+        let cluster =
+            |brokers: &str| KafkaCluster { brokers: brokers.to_owned(), tls: None, sasl: None, options: BTreeMap::new() };
+        let topics = [(cluster("a:1"), "x".to_owned()), (cluster("b:1"), "z".to_owned()), (cluster("a:1"), "y".to_owned())];
+        let expected = [
+            "kafka-topics.sh --bootstrap-server a:1 --delete --topic 'x,y'",
+            "kafka-topics.sh --bootstrap-server b:1 --delete --topic 'z'",
+        ];
+        assert_eq!(removal(&topics), expected);
     }
 }
