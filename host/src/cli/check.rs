@@ -4,11 +4,12 @@ use super::args::{CheckArgs, Common};
 use super::exit::Exit;
 use super::main::{load, refuse, usable_data_folder};
 use super::output::Output;
-use crate::connectors::Guarantee;
+use crate::connectors::{Guarantee, kafka_reach};
 use crate::graph::describe::Description;
-use crate::graph::{ExecutionGraph, Problem, Setting};
+use crate::graph::{ExecutionGraph, JobGraph, Problem, Setting};
 use crate::job::{NodeOutside, Outside, Runtime};
 use serde::Serialize;
+use std::path::Path;
 
 /// Columns before a comment.
 const COMMENT_COLUMN: usize = 44;
@@ -34,11 +35,26 @@ fn describe(args: &CheckArgs, runtime: &dyn Runtime) -> Result<Checked, Vec<Prob
     let data = usable_data_folder(&args.job, &graph)?;
     let facts = runtime.plugin_facts(&graph)?;
     let execution = ExecutionGraph::derive(&graph, &facts)?;
-    let outside = if args.offline { Outside::default() } else { runtime.look_outside(&graph, &data) };
+    let outside = if args.offline { Outside::default() } else { look_outside(&graph, &data, runtime) };
     if !outside.problems.is_empty() {
         return Err(outside.problems);
     }
     Ok(Checked { description: Description::of(&graph, &facts, &execution), outside: outside.nodes })
+}
+
+/// Whether each cluster answers is asked first, once: nodes of one that does not would wait for it one after the other.
+fn look_outside(graph: &JobGraph, data: &Path, runtime: &dyn Runtime) -> Outside {
+    let unreached = kafka_reach::unreached(graph);
+    if unreached.is_empty() {
+        return runtime.look_outside(graph, data);
+    }
+    let is_reached = |name: &String| !unreached.iter().any(|one| one.nodes.contains(name));
+    let mut rest = graph.clone();
+    rest.sources.retain(|source| is_reached(&source.name));
+    rest.sinks.retain(|sink| is_reached(&sink.name));
+    let mut outside = runtime.look_outside(&rest, data);
+    outside.problems.extend(unreached.into_iter().map(|one| one.problem));
+    outside
 }
 
 /// What is told.

@@ -19,6 +19,7 @@ pub mod sequence;
 
 pub use factory::{sink_connector, source_connector};
 pub(crate) use kafka::drill as kafka_drill;
+pub(crate) use kafka::reach as kafka_reach;
 
 use crate::channel::{Provenance, SourceSpan};
 use crate::graph::Problem;

@@ -11,6 +11,11 @@ use weir_kafka::{Settings, TransactionAdmin};
 
 /// How long one question to the brokers may take before the job is told.
 pub(super) const ASK_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same where somebody waits at a terminal and nothing depends on the answer.
+pub(super) const LOOK_TIMEOUT: Duration = Duration::from_secs(8);
+/// What to do when no broker answers.
+pub(super) const NO_BROKER: &str =
+    "check 'brokers', 'tls' and 'sasl', and that the brokers' advertised addresses can be reached from here";
 
 /// The settings that say how to reach a cluster, by librdkafka's names; both clients take them.
 pub(super) fn connection(cluster: &KafkaCluster) -> BTreeMap<&'static str, String> {
@@ -79,7 +84,7 @@ pub(super) fn said(error: &KafkaError) -> String {
     let Some(code) = error.rdkafka_error_code() else { return error.to_string() };
     let next = match code {
         RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::AllBrokersDown | RDKafkaErrorCode::OperationTimedOut => {
-            "no broker answers: check 'brokers', 'tls' and 'sasl', and that the brokers' advertised addresses can be reached from here"
+            return format!("no broker answers ({code}): {NO_BROKER}");
         }
         RDKafkaErrorCode::Resolve => "the address can't be resolved: check 'brokers' and the brokers' advertised names",
         RDKafkaErrorCode::Authentication | RDKafkaErrorCode::SaslAuthenticationFailed => {

@@ -12,6 +12,7 @@ mod native;
 mod outlook;
 mod partitioner;
 mod producer;
+pub(crate) mod reach;
 mod reader;
 mod routing;
 mod sink;

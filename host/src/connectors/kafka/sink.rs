@@ -4,7 +4,7 @@ use super::super::{
     Committable, Committer, CommitterContext, ConnectorError, Guarantee, Outlook, OutsideTransaction, SinkConnector, SinkTask,
     SinkWriter,
 };
-use super::client::{self, ASK_TIMEOUT};
+use super::client::{self, ASK_TIMEOUT, LOOK_TIMEOUT, NO_BROKER};
 use super::committable::{PreparedTransaction, SlotId};
 use super::committer::KafkaCommitter;
 use super::outlook;
@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use weir_kafka::{Described, Description, TopicFacts, TransactionAdmin, TransactionState};
+use weir_kafka::{Described, Description, KafkaError, TopicFacts, TransactionAdmin, TransactionState};
 use weir_protocol::Generation;
 
 /// Topics that a new producer learns before records name them again.
@@ -107,8 +107,12 @@ impl SinkSettings {
 
     /// Every id of this sink that the brokers know, and its state.
     pub(super) fn listed(&self) -> Result<Vec<(SlotId, TransactionState)>, ConnectorError> {
+        self.listed_until(clock::monotonic() + ASK_TIMEOUT)
+    }
+
+    fn listed_until(&self, deadline: Instant) -> Result<Vec<(SlotId, TransactionState)>, ConnectorError> {
         let prefix = format!("{}-", self.spec.prefix);
-        let listing = self.admin()?.list(&prefix, clock::monotonic() + ASK_TIMEOUT).map_err(|error| self.failed(&error))?;
+        let listing = self.admin()?.list(&prefix, deadline).map_err(|error| self.failed(&error))?;
         if let Some(unchecked) = listing.unchecked {
             tracing::debug!("{}: {unchecked}", self.place);
         }
@@ -117,8 +121,13 @@ impl SinkSettings {
     }
 
     /// What a failed question means for the job.
-    pub(super) fn failed(&self, error: &weir_kafka::KafkaError) -> ConnectorError {
-        let message = format!("{}: {error}", self.place);
+    pub(super) fn failed(&self, error: &KafkaError) -> ConnectorError {
+        let message = match error {
+            KafkaError::Unreachable { .. } | KafkaError::TimedOut { .. } => {
+                format!("{}: {error}; if no broker answers: {NO_BROKER}", self.place)
+            }
+            error => format!("{}: {error}", self.place),
+        };
         if error.is_transient() { ConnectorError::restart(message) } else { ConnectorError::permanent(message) }
     }
 }
@@ -205,7 +214,7 @@ impl KafkaSinkConnector {
                 let limits = answers.iter().filter_map(|one| one.value.as_ref()?.parse().ok());
                 Ok(limits.min().map(Duration::from_millis))
             }
-            Err(error @ weir_kafka::KafkaError::NotAuthorized { .. }) => {
+            Err(error @ KafkaError::NotAuthorized { .. }) => {
                 tracing::info!("{}: the brokers' limit can't be asked for: {error}", self.settings.place);
                 Ok(None)
             }
@@ -267,9 +276,10 @@ impl SinkConnector for KafkaSinkConnector {
 
     fn outside(&self) -> Result<Option<Vec<OutsideTransaction>>, ConnectorError> {
         let prefix = &self.settings.spec.prefix;
-        let names: Vec<String> = self.settings.listed()?.into_iter().map(|(slot, _)| slot.name(prefix)).collect();
+        let deadline = clock::monotonic() + LOOK_TIMEOUT;
+        let names: Vec<String> = self.settings.listed_until(deadline)?.into_iter().map(|(slot, _)| slot.name(prefix)).collect();
         let asked: Vec<&str> = names.iter().map(String::as_str).collect();
-        let described = self.settings.admin()?.describe(&asked, clock::monotonic() + ASK_TIMEOUT);
+        let described = self.settings.admin()?.describe(&asked, deadline);
         let described = described.map_err(|error| self.settings.failed(&error))?;
         // One that is unknown has expired since it was listed.
         let known = names.into_iter().zip(described).filter_map(|(name, described)| match described {
