@@ -120,13 +120,12 @@ fn cluster(section: &mut Section<'_, '_>, folder: &Path) -> KafkaCluster {
     let brokers = section.required_text("brokers", "give one broker or more, as in brokers = \"host:9092,other:9092\"");
     if let Some(text) = &brokers {
         let well_formed = |broker: &str| {
-            let broker = broker.trim();
-            let (host, port) = broker.rsplit_once(':').unwrap_or((broker, "9092"));
+            let Some((host, port)) = broker.trim().rsplit_once(':') else { return false };
             !host.is_empty() && !host.contains('/') && port.parse::<u16>().is_ok_and(|port| port > 0)
         };
         if !text.resolved.split(',').all(well_formed) {
             let what = format!("'brokers' can't be {}", quote(&text.raw));
-            section.problem(text.span.clone(), what, "write host:port, several with commas");
+            section.problem(text.span.clone(), what, "write host:port, as in \"host:9092\", several with commas");
         }
     }
     let brokers = brokers.map(|text| text.resolved).unwrap_or_default();

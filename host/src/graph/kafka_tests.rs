@@ -13,7 +13,7 @@ name = "orders"
 [[source]]
 name = "in"
 connector = "kafka"
-brokers = "a:9092,b"
+brokers = "a:9092,b:9093"
 topic = ["x", "y", "x"]
 
 [[sink]]
@@ -100,6 +100,7 @@ fn a_header_may_name_the_topic() {
 #[test]
 fn what_cannot_be_is_refused_with_its_cure() {
     let cases = [
+        (with(SOURCE, "watermark = \"5s\""), "'watermark' is a string, not a table; write watermark = { delay = \"5s\", idle"),
         (with(SOURCE, "start = {}"), "'timestamp_ms' or 'offsets'"),
         (with(SOURCE, "start = { offsets = { x = 5 } }"), "\"orders/0\" = 17"),
         (with(SOURCE, "start = \"first\""), "it can be 'earliest'"),
@@ -107,7 +108,8 @@ fn what_cannot_be_is_refused_with_its_cure() {
         (JOB.replace(SOURCE, "topic_pattern = \"x(\""), "no regular expression"),
         (JOB.replace(SOURCE, "topic = []"), "at least one topic"),
         (JOB.replace(SOURCE, "topic = \"a b\""), "can't be a topic"),
-        (JOB.replace("a:9092,b", "a:port"), "write host:port"),
+        (JOB.replace("a:9092,b:9093", "a:port"), "write host:port"),
+        (JOB.replace("b:9093", "b"), "job.toml:8:11: [[source]] in: 'brokers' can't be \"a:9092,b\""),
         (with(SOURCE, "options = { \"isolation.level\" = \"x\" }"), "set 'isolation'"),
         (with(SOURCE, "options = { \"sasl.password\" = \"x\" }"), "set 'sasl'"),
         (with(SINK, "options = { \"acks\" = 1 }"), "weir needs all"),

@@ -98,6 +98,13 @@ fn source_watermark(section: &mut Section<'_, '_>, kind: SourceKind) -> Option<W
 
 /// `watermark = { delay = "5s", idle = "30s" }`.
 fn watermark(section: &mut Section<'_, '_>) -> Option<WatermarkBound> {
+    if let Some(value) = section.get("watermark")
+        && !value.get_ref().is_table()
+    {
+        let what = format!("'watermark' is {}, not a table", super::document::kind(value));
+        section.problem(value.span(), what, "write watermark = { delay = \"5s\", idle = \"30s\" }");
+        return None;
+    }
     let mut table = section.table("watermark")?;
     let delay = table.optional_duration("delay");
     if !table.has("delay") {
