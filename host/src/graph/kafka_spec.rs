@@ -191,7 +191,25 @@ fn literal(text: &str) -> Value {
     json!(text.replace("${", "$${"))
 }
 
+impl KafkaTopics {
+    /// Whether a topic is one of them.
+    pub(super) fn has(&self, topic: &str) -> bool {
+        match self {
+            KafkaTopics::Names(names) => names.iter().any(|name| name == topic),
+            KafkaTopics::Pattern(pattern) => {
+                regex::Regex::new(&format!("^(?:{pattern})$")).is_ok_and(|whole| whole.is_match(topic))
+            }
+        }
+    }
+}
+
 impl KafkaCluster {
+    /// Whether both name a broker in common: then they are one cluster.
+    pub(super) fn shares_brokers(&self, other: &KafkaCluster) -> bool {
+        let of = |cluster: &KafkaCluster, broker: &str| cluster.brokers.split(',').any(|one| one.trim() == broker);
+        self.brokers.split(',').any(|broker| of(other, broker.trim()))
+    }
+
     /// The settings as a manifest keeps them: secrets as `${NAME}`.
     fn stored(&self) -> Vec<(&'static str, Value)> {
         let mut out = vec![("brokers", literal(&self.brokers))];

@@ -167,3 +167,31 @@ fn a_source_may_have_a_watermark_and_is_warned_of_silent_partitions() {
         ["source 'in': watermark without 'idle': a partition without records holds event time back for all"]
     );
 }
+
+#[test]
+fn a_job_that_reads_its_own_output_is_noted() {
+    let notes = |text: &str| {
+        let graph = parse(text).unwrap_or_else(|problems| panic!("{problems}"));
+        ExecutionGraph::derive(&graph, &Default::default()).expect("it fits").notes
+    };
+    let same = JOB.replace("${BROKERS}", "b:9093").replace(SINK, "topic = \"y\"");
+    assert_eq!(
+        notes(&same),
+        [
+            "sink 'out' writes topic y, which source 'in' reads, on the same brokers: what is written is read and written again, without end"
+        ]
+    );
+    assert_eq!(notes(&same.replace(SOURCE, "topic_pattern = \"[xy]\"")).len(), 1);
+    let apart = format!(
+        "{same}\n[[source]]\nname = \"more\"\nconnector = \"sequence\"\ncount = 1\n\n[[sink]]\nname = \"kept\"\nconnector = \"discard\"\nfrom = \"in\"\n"
+    );
+    for without in [
+        JOB.replace("${BROKERS}", "b:9093"),
+        JOB.replace(SINK, "topic = \"y\""),
+        same.replace(SOURCE, "topic_pattern = \"y.\""),
+        same.replace(SOURCE, &format!("{SOURCE}\nuntil = \"end\"")),
+        apart.replacen("from = \"in\"", "from = \"more\"", 1),
+    ] {
+        assert!(notes(&without).iter().all(|note| !note.contains("without end")), "{without}");
+    }
+}

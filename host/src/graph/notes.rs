@@ -15,6 +15,7 @@ pub(super) fn collect(graph: &JobGraph, facts: &BTreeMap<String, PluginFacts>, e
     nested_sinks(graph, &mut notes);
     watermarks(graph, &mut notes);
     timers(graph, facts, &mut notes);
+    loops(graph, edges, &mut notes);
     notes
 }
 
@@ -91,6 +92,43 @@ fn timers(graph: &JobGraph, facts: &BTreeMap<String, PluginFacts>, notes: &mut V
             ));
         }
     }
+}
+
+/// Topics that a job both writes and reads. A source with an end leaves out what is written after its first start.
+fn loops(graph: &JobGraph, edges: &[EdgeSpec], notes: &mut Vec<String>) {
+    for (s, sink) in graph.sinks.iter().enumerate() {
+        let SinkConnectorSpec::Kafka(to) = &sink.connector else { continue };
+        let Some(topic) = &to.topic else { continue };
+        for (index, source) in graph.sources.iter().enumerate() {
+            if let SourceConnectorSpec::Kafka(from) = &source.connector
+                && !from.until_end
+                && from.topics.has(topic)
+                && from.cluster.shares_brokers(&to.cluster)
+                && reaches(edges, NodeRef::Source(index), NodeRef::Sink(s))
+            {
+                notes.push(format!(
+                    "sink '{}' writes topic {topic}, which source '{}' reads, on the same brokers: what is written is read and \
+                     written again, without end",
+                    sink.name, source.name
+                ));
+            }
+        }
+    }
+}
+
+/// Whether records of one node come to another.
+fn reaches(edges: &[EdgeSpec], from: NodeRef, to: NodeRef) -> bool {
+    let mut reached = vec![from];
+    let mut next = 0;
+    while let Some(node) = reached.get(next).copied() {
+        for edge in edges.iter().filter(|edge| edge.from == node) {
+            if !reached.contains(&edge.to) {
+                reached.push(edge.to);
+            }
+        }
+        next += 1;
+    }
+    reached.contains(&to)
 }
 
 /// Whether watermarks come out of an output. `depth`: operators to look through; more than there are would be a cycle.
