@@ -207,6 +207,10 @@ fn look_at_source(source: &KafkaSourceConnector, out: &mut Outlook) -> Result<()
         let stored = if has_counts { format!(", {offsets} offsets stored") } else { String::new() };
         out.facts.push(format!("topic {topic}: {partitions}{stored}"));
     }
+    // Before a first start it has been refused by now.
+    if let Some(why) = cluster.unknown_start(&partitions) {
+        out.warnings.push(format!("{why}. It is refused where this source begins anew: at its first start and with --fresh"));
+    }
     if spec.read_uncommitted {
         out.warnings.push("isolation = \"read_uncommitted\": records of aborted transactions are read, too".to_owned());
     }

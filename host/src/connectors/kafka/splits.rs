@@ -24,6 +24,20 @@ pub(super) struct PartitionDetail {
     /// Records that were gone before they were read.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) skipped: u64,
+    /// What the job file's `start` said of it then, to tell of a change; none: the checkpoint is of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) start: Option<String>,
+}
+
+/// What `start` says of a partition.
+pub(super) fn start_of(start: &KafkaStart, partition: &str) -> String {
+    match start {
+        KafkaStart::Earliest => "earliest".to_owned(),
+        KafkaStart::Latest => "latest".to_owned(),
+        KafkaStart::Committed => "committed".to_owned(),
+        KafkaStart::Timestamp(ms) => format!("timestamp_ms = {ms}"),
+        KafkaStart::Offsets(offsets) => offsets.get(partition).map_or("earliest".to_owned(), |offset| format!("offset {offset}")),
+    }
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -201,8 +215,7 @@ impl<'s> Cluster<'s> {
                 (KafkaStart::Committed | KafkaStart::Offsets(_), Some(offset)) => {
                     if !(low..=high).contains(&offset) {
                         return Err(ConnectorError::permanent(format!(
-                            "{}: {} was to begin at offset {offset}, but holds {low} to {high}: change 'start'",
-                            self.place,
+                            "{} was to begin at offset {offset}, but holds {low} to {high}: change 'start'",
                             partition.name()
                         )));
                     }
@@ -222,13 +235,21 @@ impl<'s> Cluster<'s> {
 
     fn split(&self, partition: &Partition, position: u64, high: u64) -> SplitState {
         let end = self.spec.until_end.then_some(high);
-        let detail = PartitionDetail { end, skipped: 0 };
+        let start = Some(start_of(&self.spec.start, &partition.name()));
+        let detail = PartitionDetail { end, skipped: 0, start };
         SplitState {
             split: partition.name(),
             position,
             ended: end.is_some_and(|end| position >= end),
-            detail: serde_json::to_value(detail).expect("numbers are always JSON"),
+            detail: serde_json::to_value(detail).expect("numbers and text are always JSON"),
         }
+    }
+
+    /// What is wrong with a `start` that names a partition which is not there.
+    pub(super) fn unknown_start(&self, partitions: &[Partition]) -> Option<String> {
+        let KafkaStart::Offsets(offsets) = &self.spec.start else { return None };
+        let unknown = offsets.keys().find(|name| partitions.iter().all(|partition| partition.name() != **name))?;
+        Some(format!("start.offsets names {unknown}, which is no partition of its topics: change 'start'"))
     }
 
     /// The offsets that `start` names, where it names one.
@@ -236,11 +257,11 @@ impl<'s> Cluster<'s> {
         match &self.spec.start {
             KafkaStart::Earliest | KafkaStart::Latest => Ok(vec![None; partitions.len()]),
             KafkaStart::Offsets(offsets) => {
-                let names: Vec<String> = partitions.iter().map(Partition::name).collect();
-                if let Some(unknown) = offsets.keys().find(|name| !names.contains(name)) {
-                    let message = format!("{}: start.offsets names {unknown}, which is no partition of its topics", self.place);
-                    return Err(ConnectorError::permanent(message));
+                if let Some(why) = self.unknown_start(partitions) {
+                    // Who asks for splits names the source.
+                    return Err(ConnectorError::permanent(why));
                 }
+                let names: Vec<String> = partitions.iter().map(Partition::name).collect();
                 Ok(names.iter().map(|name| offsets.get(name).and_then(|offset| u64::try_from(*offset).ok())).collect())
             }
             KafkaStart::Timestamp(time_ms) => {
