@@ -62,7 +62,10 @@ fn a_partition_without_records_holds_event_time_for_good_without_idleness() {
     let held = shown(&case);
     assert_eq!((held.readers, held.subtasks), ([Some(7_999), None], [None, None]));
     let show = case.weir(&["checkpoint", "show", "job.toml", "--data", "data"]).expect_code(0);
-    show.expect_text(&["in-wm-held/1 at 1, watermark 1500000002999", "\n  watermark 1500000007999, none\n"]);
+    show.expect_text(&[
+        "in-wm-held/1 at 1, watermark 1500000002999 ms (2017-07-14 02:40:02.999 UTC)",
+        "\n  watermark given out by each reader: 1500000007999 ms (2017-07-14 02:40:07.999 UTC), none yet\n",
+    ]);
     running.signal(rustix::process::Signal::TERM);
     let ended = running.finish().expect_code(0).expect_text(&["watermark without 'idle'"]);
     let told: Value = serde_json::from_str(&ended.stdout).expect("JSON");

@@ -175,7 +175,8 @@ pub(super) struct RunArgs {
     #[arg(long)]
     pub allow_duplicates: bool,
     /// Let a first start use names of Kafka transactions that the brokers know from another checkout of this job, or from a data
-    /// folder that is gone: what is open under them is aborted.
+    /// folder that is gone: what is open under them is aborted. The job begins anew: its input is read from 'start', and what
+    /// the other one has committed stays, so that output topics that go on in use get those records twice.
     #[arg(long)]
     pub take_over: bool,
     /// At the end, tell on stderr where the time of every thread went (with --json, in the result as well), and draw it as a
@@ -251,8 +252,8 @@ pub(super) struct TxnAbortArgs {
     /// The job file (TOML), or the job's data folder.
     #[arg(value_name = "JOB")]
     pub job: PathBuf,
-    /// Which, as 'weir txn list' names them.
-    #[arg(value_name = "ID", required_unless_present = "all")]
+    /// Which, as 'weir txn list' names them; or --all.
+    #[arg(value_name = "ID|--all", required_unless_present = "all")]
     pub names: Vec<String>,
     /// Every one that no checkpoint holds.
     #[arg(long, conflicts_with = "names")]

@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde_json::json;
 use std::future::Future;
 use std::path::PathBuf;
+use weir_protocol::watermark::{FINAL_WATERMARK, NO_WATERMARK};
 
 /// Lists the completed checkpoints.
 pub(super) fn list(args: &JobArgs, common: &Common, output: &mut Output<'_>) -> Exit {
@@ -158,12 +159,12 @@ fn render_detail(detail: &CheckpointDetail) -> Vec<String> {
         lines.push(format!("source '{}'{}", source.name, if source.ended { ", ended" } else { "" }));
         for split in &source.splits {
             let watermark = source.watermarks.as_ref().and_then(|all| all.splits.get(&split.split));
-            let watermark = watermark.map_or_else(String::new, |watermark| format!(", watermark {watermark}"));
+            let watermark = watermark.map_or_else(String::new, |watermark| format!(", watermark {}", event_time(*watermark)));
             let ended = if split.ended { ", ended" } else { "" };
             lines.push(format!("  {} at {}{ended}{watermark}", split.split, split.position));
         }
         if let Some(watermarks) = &source.watermarks {
-            lines.push(format!("  watermark {}", by_subtask(watermarks.readers.iter().copied())));
+            lines.push(format!("  watermark given out by each reader: {}", by_subtask(watermarks.readers.iter().copied())));
         }
     }
     for operator in &detail.operators {
@@ -175,10 +176,10 @@ fn render_detail(detail: &CheckpointDetail) -> Vec<String> {
         }
         let of = |what: fn(&SubtaskDetail) -> Option<i64>| operator.subtasks.iter().map(what);
         if of(|subtask| subtask.watermark).any(|watermark| watermark.is_some()) {
-            lines.push(format!("  watermark {}", by_subtask(of(|subtask| subtask.watermark))));
+            lines.push(format!("  watermark of each subtask: {}", by_subtask(of(|subtask| subtask.watermark))));
         }
         if of(|subtask| subtask.output_watermark).any(|watermark| watermark.is_some()) {
-            lines.push(format!("  watermark given out {}", by_subtask(of(|subtask| subtask.output_watermark))));
+            lines.push(format!("  watermark given out by each subtask: {}", by_subtask(of(|subtask| subtask.output_watermark))));
         }
     }
     for sink in &detail.sinks {
@@ -195,8 +196,31 @@ fn render_detail(detail: &CheckpointDetail) -> Vec<String> {
 
 /// Watermarks of the subtasks, in their order.
 fn by_subtask(watermarks: impl Iterator<Item = Option<i64>>) -> String {
-    let shown = watermarks.map(|watermark| watermark.map_or_else(|| "none".to_owned(), |watermark| watermark.to_string()));
+    let shown = watermarks.map(|watermark| watermark.map_or_else(|| "none yet".to_owned(), event_time));
     shown.collect::<Vec<_>>().join(", ")
+}
+
+/// An event time as stored, and as a date.
+fn event_time(ms: i64) -> String {
+    match ms {
+        NO_WATERMARK => "none yet".to_owned(),
+        FINAL_WATERMARK => "at its end".to_owned(),
+        ms => format!("{ms} ms ({})", utc(ms)),
+    }
+}
+
+/// A time since the Unix epoch as a date of the Gregorian calendar. Years are counted from March, whose leap day comes last.
+fn utc(ms: i64) -> String {
+    let (days, of_day) = (ms.div_euclid(86_400_000) + 719_468, ms.rem_euclid(86_400_000));
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    let (hour, minute, second, ms) = (of_day / 3_600_000, of_day / 60_000 % 60, of_day / 1_000 % 60, of_day % 1_000);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{ms:03} UTC")
 }
 
 fn render_fsck(report: &FsckReport) -> Vec<String> {
@@ -253,7 +277,22 @@ pub(super) fn age(ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::age;
+    use super::{FINAL_WATERMARK, NO_WATERMARK, age, event_time, utc};
+
+    #[test]
+    fn event_times_have_a_date() {
+        for (ms, want) in [
+            (0, "1970-01-01 00:00:00.000 UTC"),
+            (-1, "1969-12-31 23:59:59.999 UTC"),
+            (951_782_400_000, "2000-02-29 00:00:00.000 UTC"),
+            (1_709_251_199_004, "2024-02-29 23:59:59.004 UTC"),
+            (4_107_542_400_000, "2100-03-01 00:00:00.000 UTC"),
+        ] {
+            assert_eq!(utc(ms), want);
+        }
+        assert_eq!(event_time(1), "1 ms (1970-01-01 00:00:00.001 UTC)");
+        assert_eq!((event_time(NO_WATERMARK), event_time(FINAL_WATERMARK)), ("none yet".to_owned(), "at its end".to_owned()));
+    }
 
     #[test]
     fn ages_have_two_units() {

@@ -37,12 +37,14 @@ pub(super) struct Reporter {
     lines: Vec<ProgressBar>,
     last: Option<Progress>,
     logged: Duration,
+    /// Nodes that do nothing with event time.
+    sinks: Vec<String>,
 }
 
 impl Reporter {
-    /// A reporter that has heard nothing yet.
-    pub fn new(display: Display, live: MultiProgress) -> Self {
-        Reporter { display, live, lines: Vec::new(), last: None, logged: Duration::ZERO }
+    /// A reporter that has heard nothing yet. `sinks`: their names; no event time is told of them.
+    pub fn new(display: Display, live: MultiProgress, sinks: Vec<String>) -> Self {
+        Reporter { display, live, lines: Vec::new(), last: None, logged: Duration::ZERO, sinks }
     }
 
     /// The last figures.
@@ -83,13 +85,13 @@ impl Reporter {
     fn show(&mut self, progress: Progress) {
         match self.display {
             Display::Live { colours } => {
-                let lines = live_lines(self.last.as_ref(), &progress, colours);
+                let lines = live_lines(self.last.as_ref(), &progress, &self.sinks, colours);
                 self.draw(&lines);
                 self.last = Some(progress);
             }
             Display::Log => {
                 if progress.elapsed >= self.logged + LOG_INTERVAL {
-                    tracing::info!("{}", log_line(&progress));
+                    tracing::info!("{}", log_line(&progress, &self.sinks));
                     self.logged = progress.elapsed;
                 }
                 self.last = Some(progress);
@@ -112,7 +114,7 @@ impl Reporter {
 }
 
 /// A header, one line a stage, and one for the checkpoint. Eighty columns hold them.
-fn live_lines(before: Option<&Progress>, now: &Progress, colours: bool) -> Vec<String> {
+fn live_lines(before: Option<&Progress>, now: &Progress, sinks: &[String], colours: bool) -> Vec<String> {
     let names: Vec<String> = now.stages.iter().map(|stage| shortened(&stage.name)).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let header = format!("{:width$} {:>5} {:>9} {:>10} {:>6} {:>14}", "", "", "records/s", "backlog", "busy", "backpressured");
@@ -126,7 +128,7 @@ fn live_lines(before: Option<&Progress>, now: &Progress, colours: bool) -> Vec<S
         let name = paint(&format!("{name:width$}"), "1", colours);
         lines.push(format!("{name} {subtasks:>5} {rate:>9} {backlog:>10} {:>4} % {blocked}", percent(stage.busy)));
     }
-    lines.extend(event_time_line(now).map(|line| cut(&line, LINE_WIDTH)));
+    lines.extend(event_time_line(now, sinks).map(|line| cut(&line, LINE_WIDTH)));
     lines.push(checkpoint_line(now.checkpoint.as_ref(), now.committed));
     lines.extend(now.waits.iter().map(|wait| paint(&wait_line(wait), "33", colours)));
     lines
@@ -136,19 +138,20 @@ fn wait_line(wait: &OutsideWait) -> String {
     format!("sink {} waits: {} for {} s", wait.sink, wait.what, wait.time.as_secs())
 }
 
-/// How far event time is behind, node by node; none if the job has no watermarks.
-fn event_time_line(now: &Progress) -> Option<String> {
-    let nodes = now.stages.iter().flat_map(|stage| &stage.nodes);
+/// How far event time is behind in sources and operators; none if the job has no watermarks.
+fn event_time_line(now: &Progress, sinks: &[String]) -> Option<String> {
+    let nodes = now.stages.iter().flat_map(|stage| &stage.nodes).filter(|node| !sinks.contains(&node.name));
     let told: Vec<String> = nodes.filter_map(|node| Some(format!("{} {}", node.name, behind(&node.event_time?)))).collect();
-    (!told.is_empty()).then(|| format!("event time: {}", told.join(", ")))
+    (!told.is_empty()).then(|| format!("event time behind: {}", told.join(", ")))
 }
 
 fn behind(time: &EventTimeProgress) -> String {
     let lag = match (time.has_ended, time.lag_ms) {
-        (true, _) => return "at its end".to_owned(),
-        (false, None) => "unknown".to_owned(),
-        (false, Some(lag)) if lag < 0 => format!("{} ahead", age(lag.unsigned_abs())),
-        (false, Some(lag)) => format!("{} behind", age(lag.unsigned_abs())),
+        (true, _) => return "ended".to_owned(),
+        (false, None) => "none yet".to_owned(),
+        // It is ahead of the clock.
+        (false, Some(lag)) if lag < 0 => format!("-{}", age(lag.unsigned_abs())),
+        (false, Some(lag)) => age(lag.unsigned_abs()),
     };
     if time.is_idle { format!("{lag} (idle)") } else { lag }
 }
@@ -170,7 +173,7 @@ fn cut(text: &str, width: usize) -> String {
 }
 
 /// Everything in one line, with mean rates since the run began.
-fn log_line(now: &Progress) -> String {
+fn log_line(now: &Progress, sinks: &[String]) -> String {
     let seconds = now.elapsed.as_secs_f64().max(0.001);
     let stages: Vec<String> = now
         .stages
@@ -182,7 +185,7 @@ fn log_line(now: &Progress) -> String {
             format!("{name}: {records} records, {}/s, backlog {backlog}, busy {busy} %, backpressured {blocked} %", count(mean))
         })
         .collect();
-    let parts = stages.into_iter().chain(event_time_line(now));
+    let parts = stages.into_iter().chain(event_time_line(now, sinks));
     let parts = parts.chain([checkpoint_line(now.checkpoint.as_ref(), now.committed)]);
     let parts: Vec<String> = parts.chain(now.waits.iter().map(wait_line)).collect();
     parts.join(" | ")
@@ -285,16 +288,16 @@ mod tests {
             time: Duration::from_millis(8_400),
         };
         let now = Progress { waits: vec![wait], ..progress(1_000, 1) };
-        let lines = live_lines(None, &now, false);
+        let lines = live_lines(None, &now, &[], false);
         assert_eq!(lines.last().expect("there are some"), "sink out waits: the brokers take no records for 8 s");
-        assert!(log_line(&now).ends_with("up to 3-16 | sink out waits: the brokers take no records for 8 s"));
+        assert!(log_line(&now, &[]).ends_with("up to 3-16 | sink out waits: the brokers take no records for 8 s"));
     }
 
     #[test]
     fn live_lines_stand_in_columns_and_rates_are_those_of_the_last_interval() {
         let (before, now) = (progress(1_000, 1_000), progress(1_500, 26_000));
         assert_eq!(
-            live_lines(Some(&before), &now, false),
+            live_lines(Some(&before), &now, &[], false),
             [
                 "                 records/s    backlog   busy  backpressured",
                 "in → parse    ×2    50.0 k    1.5 KiB   25 %           75 %",
@@ -302,7 +305,7 @@ mod tests {
                 "checkpoint 3-17 in 12 ms, 3.0 MiB new of 1.0 GiB; committed up to 3-16",
             ]
         );
-        let coloured = live_lines(Some(&before), &now, true);
+        let coloured = live_lines(Some(&before), &now, &[], true);
         assert!(coloured[1].starts_with("\u{1b}[1min → parse\u{1b}[0m"), "{}", coloured[1]);
         assert!(coloured[1].ends_with("\u{1b}[33m          75 %\u{1b}[0m"), "{:?}", coloured[1]);
     }
@@ -323,10 +326,13 @@ mod tests {
             node("late", Some(time(Some(2), Some(-1_500), false, false))),
             node("done", Some(time(None, None, false, true))),
         ];
-        let line = "event time: in 3.2 s behind (idle), stats unknown, late 1.5 s ahead, done at its end";
-        assert_eq!(event_time_line(&now).as_deref(), Some(line));
-        assert!(log_line(&now).contains(line));
-        let live = live_lines(None, &now, false);
+        let line = "event time behind: in 3.2 s (idle), stats none yet, late -1.5 s, done ended";
+        assert_eq!(event_time_line(&now, &[]).as_deref(), Some(line));
+        assert!(log_line(&now, &[]).contains(line));
+        assert_eq!(live_lines(None, &now, &[], false)[3], line);
+        assert_eq!(event_time_line(&now, &["done".to_owned()]).as_deref(), line.strip_suffix(", done ended"));
+        now.stages[1].nodes[1].name = "x".repeat(64);
+        let live = live_lines(None, &now, &[], false);
         assert_eq!((live.len(), live[3].chars().count()), (5, 80), "{live:?}");
     }
 
@@ -340,7 +346,7 @@ mod tests {
         ] {
             assert_eq!(shortened(name), want);
             let now = Progress { stages: vec![stage(name, 12_345_678)], ..progress(1_000, 0) };
-            for line in live_lines(None, &now, false) {
+            for line in live_lines(None, &now, &[], false) {
                 assert!(line.chars().count() <= 80, "{line}");
             }
         }
@@ -355,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_log_line_follows_every_ten_seconds() {
-        let mut reporter = Reporter::new(Display::Log, MultiProgress::new());
+        let mut reporter = Reporter::new(Display::Log, MultiProgress::new(), Vec::new());
         let mut logged = Vec::new();
         for second in 1..=31 {
             reporter.hear(JobEvent::Progress(progress(second * 1_000, second * 10)));
@@ -364,7 +370,7 @@ mod tests {
         logged.dedup();
         assert_eq!(logged, [0, 10, 20, 30]);
         assert_eq!(
-            log_line(&progress(10_000, 5)),
+            log_line(&progress(10_000, 5), &[]),
             "in → parse: 5 records, 0.5/s, backlog 1.5 KiB, busy 25 %, backpressured 75 % | \
              stats: 2 records, 0.2/s, backlog 1.5 KiB, busy 25 %, backpressured 75 % | \
              checkpoint 3-17 in 12 ms, 3.0 MiB new of 1.0 GiB; committed up to 3-16"
