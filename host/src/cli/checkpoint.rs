@@ -8,6 +8,7 @@ use super::progress::size;
 use crate::blocking;
 use crate::clock;
 use crate::graph::Problem;
+use crate::graph::units::show_utc;
 use crate::store::fsck::FsckReport;
 use crate::store::gc::Removed;
 use crate::store::inspect::{self, CheckpointDetail, CheckpointList, CheckpointState, SubtaskDetail};
@@ -205,22 +206,8 @@ fn event_time(ms: i64) -> String {
     match ms {
         NO_WATERMARK => "none yet".to_owned(),
         FINAL_WATERMARK => "at its end".to_owned(),
-        ms => format!("{ms} ms ({})", utc(ms)),
+        ms => format!("{ms} ms ({})", show_utc(ms)),
     }
-}
-
-/// A time since the Unix epoch as a date of the Gregorian calendar. Years are counted from March, whose leap day comes last.
-fn utc(ms: i64) -> String {
-    let (days, of_day) = (ms.div_euclid(86_400_000) + 719_468, ms.rem_euclid(86_400_000));
-    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era * 400 + i64::from(month <= 2);
-    let (hour, minute, second, ms) = (of_day / 3_600_000, of_day / 60_000 % 60, of_day / 1_000 % 60, of_day % 1_000);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{ms:03} UTC")
 }
 
 fn render_fsck(report: &FsckReport) -> Vec<String> {
@@ -277,19 +264,10 @@ pub(super) fn age(ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{FINAL_WATERMARK, NO_WATERMARK, age, event_time, utc};
+    use super::{FINAL_WATERMARK, NO_WATERMARK, age, event_time};
 
     #[test]
     fn event_times_have_a_date() {
-        for (ms, want) in [
-            (0, "1970-01-01 00:00:00.000 UTC"),
-            (-1, "1969-12-31 23:59:59.999 UTC"),
-            (951_782_400_000, "2000-02-29 00:00:00.000 UTC"),
-            (1_709_251_199_004, "2024-02-29 23:59:59.004 UTC"),
-            (4_107_542_400_000, "2100-03-01 00:00:00.000 UTC"),
-        ] {
-            assert_eq!(utc(ms), want);
-        }
         assert_eq!(event_time(1), "1 ms (1970-01-01 00:00:00.001 UTC)");
         assert_eq!((event_time(NO_WATERMARK), event_time(FINAL_WATERMARK)), ("none yet".to_owned(), "at its end".to_owned()));
     }

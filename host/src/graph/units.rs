@@ -42,6 +42,14 @@ pub fn show_size(bytes: u64) -> String {
     show(bytes, SIZE_UNITS)
 }
 
+/// Writes a time, in ms since the Unix epoch, as a date of UTC.
+pub fn show_utc(ms: i64) -> String {
+    match chrono::DateTime::from_timestamp_millis(ms) {
+        Some(time) => time.format("%Y-%m-%d %H:%M:%S%.3f UTC").to_string(),
+        None => "in no year of the calendar".to_owned(),
+    }
+}
+
 fn parse(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let number: u64 = text[..digits].parse().ok()?;
@@ -118,6 +126,18 @@ mod tests {
         for (bytes, want) in [(0, "0B"), (1, "1B"), (1_025, "1025B"), (65_536, "64KiB"), (1 << 30, "1GiB")] {
             assert_eq!(show_size(bytes), want);
             assert_eq!(parse_size(want), Some(bytes));
+        }
+    }
+
+    #[test]
+    fn times_are_dates() {
+        for (ms, want) in [
+            (0, "1970-01-01 00:00:00.000 UTC"),
+            (-1, "1969-12-31 23:59:59.999 UTC"),
+            (1_709_251_199_004, "2024-02-29 23:59:59.004 UTC"),
+            (i64::MAX - 1, "in no year of the calendar"),
+        ] {
+            assert_eq!(show_utc(ms), want);
         }
     }
 }
