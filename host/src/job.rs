@@ -352,6 +352,8 @@ pub struct NodeProfile {
     pub name: String,
     /// Records that it got (for a source: read).
     pub records: u64,
+    /// Whether it is a sink: nothing waits for its event time.
+    pub is_sink: bool,
     /// What took time. No two of them overlap.
     pub stages: Vec<StageProfile>,
     /// How far its event time has come; none if it has none.

@@ -2,7 +2,9 @@
 
 use super::exit::Exit;
 use crate::graph::Problem;
-use crate::job::{CheckpointProgress, EventTimeProgress, JobOutcome, LostTransaction, OutsideWait, Progress, StageProgress};
+use crate::job::{
+    CheckpointProgress, EventTimeProgress, JobOutcome, LostTransaction, NodeProfile, OutsideWait, Progress, StageProgress,
+};
 use serde_json::{Value, json};
 
 /// The result of `weir run`. `progress`: the last figures, if there were any.
@@ -85,13 +87,13 @@ fn stage(stage: &StageProgress) -> Value {
         "records_in": stage.records_in,
         "records_out": stage.records_out,
         "backlog_bytes": stage.backlog_bytes,
-        "event_time": stage.nodes.iter().filter_map(|node| event_time(&node.name, node.event_time.as_ref()?)).collect::<Vec<_>>(),
+        "event_time": stage.nodes.iter().filter_map(event_time).collect::<Vec<_>>(),
     })
 }
 
-fn event_time(node: &str, time: &EventTimeProgress) -> Option<Value> {
-    let EventTimeProgress { watermark_ms, lag_ms, is_idle, has_ended } = time;
-    Some(json!({ "node": node, "watermark_ms": watermark_ms, "lag_ms": lag_ms, "idle": is_idle, "ended": has_ended }))
+fn event_time(node: &NodeProfile) -> Option<Value> {
+    let EventTimeProgress { watermark_ms, lag_ms, is_idle, has_ended } = node.event_time?;
+    Some(json!({ "node": node.name, "watermark_ms": watermark_ms, "lag_ms": lag_ms, "idle": is_idle, "ended": has_ended }))
 }
 
 fn checkpoint(checkpoint: &CheckpointProgress) -> Value {

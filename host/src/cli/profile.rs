@@ -152,8 +152,8 @@ mod tests {
             idle: 1.0,
             thread: Duration::from_millis(1_250),
             nodes: vec![
-                NodeProfile { name: "stats".to_owned(), records: 2_000, stages: stats, event_time: None },
-                NodeProfile { name: "out".to_owned(), records: 0, stages: out, event_time: None },
+                NodeProfile { name: "stats".to_owned(), records: 2_000, is_sink: false, stages: stats, event_time: None },
+                NodeProfile { name: "out".to_owned(), records: 0, is_sink: true, stages: out, event_time: None },
             ],
         }]
     }

@@ -37,14 +37,12 @@ pub(super) struct Reporter {
     lines: Vec<ProgressBar>,
     last: Option<Progress>,
     logged: Duration,
-    /// Nodes that do nothing with event time.
-    sinks: Vec<String>,
 }
 
 impl Reporter {
-    /// A reporter that has heard nothing yet. `sinks`: their names; no event time is told of them.
-    pub fn new(display: Display, live: MultiProgress, sinks: Vec<String>) -> Self {
-        Reporter { display, live, lines: Vec::new(), last: None, logged: Duration::ZERO, sinks }
+    /// A reporter that has heard nothing yet.
+    pub fn new(display: Display, live: MultiProgress) -> Self {
+        Reporter { display, live, lines: Vec::new(), last: None, logged: Duration::ZERO }
     }
 
     /// The last figures.
@@ -85,13 +83,13 @@ impl Reporter {
     fn show(&mut self, progress: Progress) {
         match self.display {
             Display::Live { colours } => {
-                let lines = live_lines(self.last.as_ref(), &progress, &self.sinks, colours);
+                let lines = live_lines(self.last.as_ref(), &progress, colours);
                 self.draw(&lines);
                 self.last = Some(progress);
             }
             Display::Log => {
                 if progress.elapsed >= self.logged + LOG_INTERVAL {
-                    tracing::info!("{}", log_line(&progress, &self.sinks));
+                    tracing::info!("{}", log_line(&progress));
                     self.logged = progress.elapsed;
                 }
                 self.last = Some(progress);
@@ -114,7 +112,7 @@ impl Reporter {
 }
 
 /// A header, one line a stage, and one for the checkpoint. Eighty columns hold them.
-fn live_lines(before: Option<&Progress>, now: &Progress, sinks: &[String], colours: bool) -> Vec<String> {
+fn live_lines(before: Option<&Progress>, now: &Progress, colours: bool) -> Vec<String> {
     let names: Vec<String> = now.stages.iter().map(|stage| shortened(&stage.name)).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let header = format!("{:width$} {:>5} {:>9} {:>10} {:>6} {:>14}", "", "", "records/s", "backlog", "busy", "backpressured");
@@ -128,7 +126,7 @@ fn live_lines(before: Option<&Progress>, now: &Progress, sinks: &[String], colou
         let name = paint(&format!("{name:width$}"), "1", colours);
         lines.push(format!("{name} {subtasks:>5} {rate:>9} {backlog:>10} {:>4} % {blocked}", percent(stage.busy)));
     }
-    lines.extend(event_time_line(now, sinks).map(|line| cut(&line, LINE_WIDTH)));
+    lines.extend(event_time_line(now).map(|line| cut(&line, LINE_WIDTH)));
     lines.push(checkpoint_line(now.checkpoint.as_ref(), now.committed));
     lines.extend(now.waits.iter().map(|wait| paint(&wait_line(wait), "33", colours)));
     lines
@@ -139,8 +137,8 @@ fn wait_line(wait: &OutsideWait) -> String {
 }
 
 /// How far event time is behind in sources and operators; none if the job has no watermarks.
-fn event_time_line(now: &Progress, sinks: &[String]) -> Option<String> {
-    let nodes = now.stages.iter().flat_map(|stage| &stage.nodes).filter(|node| !sinks.contains(&node.name));
+fn event_time_line(now: &Progress) -> Option<String> {
+    let nodes = now.stages.iter().flat_map(|stage| &stage.nodes).filter(|node| !node.is_sink);
     let told: Vec<String> = nodes.filter_map(|node| Some(format!("{} {}", node.name, behind(&node.event_time?)))).collect();
     (!told.is_empty()).then(|| format!("event time behind: {}", told.join(", ")))
 }
@@ -173,7 +171,7 @@ fn cut(text: &str, width: usize) -> String {
 }
 
 /// Everything in one line, with mean rates since the run began.
-fn log_line(now: &Progress, sinks: &[String]) -> String {
+fn log_line(now: &Progress) -> String {
     let seconds = now.elapsed.as_secs_f64().max(0.001);
     let stages: Vec<String> = now
         .stages
@@ -185,7 +183,7 @@ fn log_line(now: &Progress, sinks: &[String]) -> String {
             format!("{name}: {records} records, {}/s, backlog {backlog}, busy {busy} %, backpressured {blocked} %", count(mean))
         })
         .collect();
-    let parts = stages.into_iter().chain(event_time_line(now, sinks));
+    let parts = stages.into_iter().chain(event_time_line(now));
     let parts = parts.chain([checkpoint_line(now.checkpoint.as_ref(), now.committed)]);
     let parts: Vec<String> = parts.chain(now.waits.iter().map(wait_line)).collect();
     parts.join(" | ")
@@ -288,16 +286,16 @@ mod tests {
             time: Duration::from_millis(8_400),
         };
         let now = Progress { waits: vec![wait], ..progress(1_000, 1) };
-        let lines = live_lines(None, &now, &[], false);
+        let lines = live_lines(None, &now, false);
         assert_eq!(lines.last().expect("there are some"), "sink out waits: the brokers take no records for 8 s");
-        assert!(log_line(&now, &[]).ends_with("up to 3-16 | sink out waits: the brokers take no records for 8 s"));
+        assert!(log_line(&now).ends_with("up to 3-16 | sink out waits: the brokers take no records for 8 s"));
     }
 
     #[test]
     fn live_lines_stand_in_columns_and_rates_are_those_of_the_last_interval() {
         let (before, now) = (progress(1_000, 1_000), progress(1_500, 26_000));
         assert_eq!(
-            live_lines(Some(&before), &now, &[], false),
+            live_lines(Some(&before), &now, false),
             [
                 "                 records/s    backlog   busy  backpressured",
                 "in → parse    ×2    50.0 k    1.5 KiB   25 %           75 %",
@@ -305,7 +303,7 @@ mod tests {
                 "checkpoint 3-17 in 12 ms, 3.0 MiB new of 1.0 GiB; committed up to 3-16",
             ]
         );
-        let coloured = live_lines(Some(&before), &now, &[], true);
+        let coloured = live_lines(Some(&before), &now, true);
         assert!(coloured[1].starts_with("\u{1b}[1min → parse\u{1b}[0m"), "{}", coloured[1]);
         assert!(coloured[1].ends_with("\u{1b}[33m          75 %\u{1b}[0m"), "{:?}", coloured[1]);
     }
@@ -318,7 +316,13 @@ mod tests {
             is_idle,
             has_ended,
         };
-        let node = |name: &str, event_time| NodeProfile { name: name.to_owned(), records: 0, stages: Vec::new(), event_time };
+        let node = |name: &str, event_time| NodeProfile {
+            name: name.to_owned(),
+            records: 0,
+            is_sink: false,
+            stages: Vec::new(),
+            event_time,
+        };
         let mut now = progress(1_000, 0);
         now.stages[0].nodes = vec![node("in", Some(time(Some(1), Some(3_210), true, false))), node("parse", None)];
         now.stages[1].nodes = vec![
@@ -327,12 +331,14 @@ mod tests {
             node("done", Some(time(None, None, false, true))),
         ];
         let line = "event time behind: in 3.2 s (idle), stats none yet, late -1.5 s, done ended";
-        assert_eq!(event_time_line(&now, &[]).as_deref(), Some(line));
-        assert!(log_line(&now, &[]).contains(line));
-        assert_eq!(live_lines(None, &now, &[], false)[3], line);
-        assert_eq!(event_time_line(&now, &["done".to_owned()]).as_deref(), line.strip_suffix(", done ended"));
+        assert_eq!(event_time_line(&now).as_deref(), Some(line));
+        assert!(log_line(&now).contains(line));
+        assert_eq!(live_lines(None, &now, false)[3], line);
+        now.stages[1].nodes[2].is_sink = true;
+        assert_eq!(event_time_line(&now).as_deref(), line.strip_suffix(", done ended"));
+        now.stages[1].nodes[2].is_sink = false;
         now.stages[1].nodes[1].name = "x".repeat(64);
-        let live = live_lines(None, &now, &[], false);
+        let live = live_lines(None, &now, false);
         assert_eq!((live.len(), live[3].chars().count()), (5, 80), "{live:?}");
     }
 
@@ -346,7 +352,7 @@ mod tests {
         ] {
             assert_eq!(shortened(name), want);
             let now = Progress { stages: vec![stage(name, 12_345_678)], ..progress(1_000, 0) };
-            for line in live_lines(None, &now, &[], false) {
+            for line in live_lines(None, &now, false) {
                 assert!(line.chars().count() <= 80, "{line}");
             }
         }
@@ -361,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_log_line_follows_every_ten_seconds() {
-        let mut reporter = Reporter::new(Display::Log, MultiProgress::new(), Vec::new());
+        let mut reporter = Reporter::new(Display::Log, MultiProgress::new());
         let mut logged = Vec::new();
         for second in 1..=31 {
             reporter.hear(JobEvent::Progress(progress(second * 1_000, second * 10)));
@@ -370,7 +376,7 @@ mod tests {
         logged.dedup();
         assert_eq!(logged, [0, 10, 20, 30]);
         assert_eq!(
-            log_line(&progress(10_000, 5), &[]),
+            log_line(&progress(10_000, 5)),
             "in → parse: 5 records, 0.5/s, backlog 1.5 KiB, busy 25 %, backpressured 75 % | \
              stats: 2 records, 0.2/s, backlog 1.5 KiB, busy 25 %, backpressured 75 % | \
              checkpoint 3-17 in 12 ms, 3.0 MiB new of 1.0 GiB; committed up to 3-16"

@@ -25,8 +25,7 @@ pub(super) fn run(args: &RunArgs, common: &Common, runtime: &dyn Runtime, live: 
         let next = "without them Ctrl-C could not stop the job cleanly; raise the limit on threads or open files";
         return refuse(&[Problem::new("signals", format!("can't listen for SIGINT and SIGTERM: {error}"), next)], common, output);
     }
-    let sinks = graph.sinks.iter().map(|sink| sink.name.clone()).collect();
-    let reporter = Arc::new(Mutex::new(Reporter::new(display(common), live.clone(), sinks)));
+    let reporter = Arc::new(Mutex::new(Reporter::new(display(common), live.clone())));
     let hears = Arc::clone(&reporter);
     // A listener that panicked has shown less than it should: no reason to stop a job.
     let listener = Arc::new(move |event| hears.lock().unwrap_or_else(PoisonError::into_inner).hear(event));

@@ -59,13 +59,18 @@ impl Figures {
     fn node(&self, task: &TaskSpec, times: &[Arc<TaskTimes>], n: usize) -> NodeProfile {
         let node = &task.nodes[n];
         let graph = &self.parts.graph;
-        let has_own = match node.node {
-            NodeRef::Source(source) => graph.sources[source].watermark.is_some(),
-            NodeRef::Operator(operator) => graph.operators[operator].watermark.is_some(),
-            NodeRef::Sink(_) => false,
+        let (has_own, is_sink) = match node.node {
+            NodeRef::Source(source) => (graph.sources[source].watermark.is_some(), false),
+            NodeRef::Operator(operator) => (graph.operators[operator].watermark.is_some(), false),
+            NodeRef::Sink(_) => (false, true),
         };
-        let event_time = event_time_progress(event_time(times, n), has_own, clock::wall_ms());
-        NodeProfile { event_time, ..node_profile(&node.name, times, n) }
+        NodeProfile {
+            name: node.name.clone(),
+            records: sum(times, n, |node| node.records.get()),
+            is_sink,
+            stages: stage_profiles(times, n),
+            event_time: event_time_progress(event_time(times, n), has_own, clock::wall_ms()),
+        }
     }
 
     /// Figures of one task, and its (busy, blocked) nanoseconds.
@@ -131,9 +136,14 @@ fn work_ns(times: &[Arc<TaskTimes>]) -> (u64, u64) {
     (times.iter().map(|times| times.busy_ns()).sum(), blocked)
 }
 
-/// A node's figures, summed over the subtasks; stages of which there is nothing to say are left out.
-fn node_profile(name: &str, times: &[Arc<TaskTimes>], node: usize) -> NodeProfile {
-    let sum = |of: &dyn Fn(&NodeTimes) -> u64| -> u64 { times.iter().map(|times| of(&times.nodes[node])).sum() };
+/// A counter of a node, summed over the subtasks.
+fn sum(times: &[Arc<TaskTimes>], node: usize, of: impl Fn(&NodeTimes) -> u64) -> u64 {
+    times.iter().map(|times| of(&times.nodes[node])).sum()
+}
+
+/// Where a node's time went, summed over the subtasks; stages of which there is nothing to say are left out.
+fn stage_profiles(times: &[Arc<TaskTimes>], node: usize) -> Vec<StageProfile> {
+    let sum = |of: &dyn Fn(&NodeTimes) -> u64| sum(times, node, of);
     let stages = Stage::ALL.into_iter().map(|stage| {
         let counts = match stage {
             Stage::Guest => vec![("calls", sum(&|node| node.calls.get()))],
@@ -158,6 +168,5 @@ fn node_profile(name: &str, times: &[Arc<TaskTimes>], node: usize) -> NodeProfil
         StageProfile { stage: stage.name(), time: Duration::from_nanos(sum(&|node| node.stage_ns(stage))), counts }
     });
     let said = |stage: &StageProfile| !stage.time.is_zero() || stage.counts.iter().any(|(_, count)| *count > 0);
-    let records = sum(&|node| node.records.get());
-    NodeProfile { name: name.to_owned(), records, stages: stages.filter(said).collect(), event_time: None }
+    stages.filter(said).collect()
 }
