@@ -3,6 +3,7 @@
 use super::compat;
 use super::ended_inputs::Ended;
 use super::provider::{InstanceTask, OperatorProvider};
+use super::recovery::restored_watermark;
 use crate::channel::{ChannelWriter, GateControl, InputGate, OutputGate, input_gate};
 use crate::connectors::{ConnectorError, Remedy, SinkConnector, SinkTask, SourceConnector, SourceTask, SplitState};
 use crate::graph::execution::{NodeRef, NodeSpec, OutputName, Target as SpecTarget, TaskSpec};
@@ -295,11 +296,7 @@ impl Builder<'_> {
             (index, RestoredSplit { watermark, ended: split.ended })
         };
         let splits: Vec<(u32, RestoredSplit)> = self.own_splits(&restored.splits[source]).map(split).collect();
-        let own = match stored.readers.len() == self.spec.parallelism as usize {
-            true => stored.readers[self.subtask as usize],
-            // `None` is less than any: a reader that had none yet holds all back.
-            false => stored.readers.iter().copied().min().flatten(),
-        };
+        let own = restored_watermark(stored.readers.iter().copied(), self.spec.parallelism, self.subtask);
         Some(Watermarks::new(bound, &splits, own.unwrap_or(NO_WATERMARK)))
     }
 

@@ -6,7 +6,7 @@ use super::ended_inputs;
 use crate::connectors::{ConnectorError, SplitState};
 use crate::crash;
 use crate::state::{RestoredState, SnapshotFile};
-use crate::store::manifest::{FileManifest, Manifest, OperatorManifest, SourceWatermarks, SubtaskManifest};
+use crate::store::manifest::{FileManifest, Manifest, OperatorManifest, SourceWatermarks};
 use crate::store::{CheckpointStore, StoreError};
 use std::path::Path;
 
@@ -64,9 +64,11 @@ pub async fn fetch_state(
                 true => None,
                 false => Some(fetch_subtask(store, stored, subtask, &folder.join(format!("{}-{subtask}", spec.name))).await?),
             };
-            let watermark = restored_watermark(stored, spec.parallelism, subtask, |own| own.watermark);
+            let watermarks = stored.subtasks.iter().map(|own| own.watermark);
             // What makes its own from now on has passed on its input's until then.
-            let output = restored_watermark(stored, spec.parallelism, subtask, |own| own.output_watermark.or(own.watermark));
+            let outputs = stored.subtasks.iter().map(|own| own.output_watermark.or(own.watermark));
+            let watermark = restored_watermark(watermarks, spec.parallelism, subtask);
+            let output = restored_watermark(outputs, spec.parallelism, subtask);
             let operator = RestoredOperator { state, ended, watermark, output_watermark: output };
             restored.operators.insert((o, subtask), operator);
         }
@@ -74,18 +76,13 @@ pub async fn fetch_state(
     Ok(())
 }
 
-/// What a subtask starts with of what each one had; the least of all if they are other ones by now.
-fn restored_watermark(
-    stored: &OperatorManifest,
-    parallelism: u32,
-    subtask: u32,
-    of: impl Fn(&SubtaskManifest) -> Option<i64>,
-) -> Option<i64> {
-    if stored.parallelism == parallelism {
-        return of(&stored.subtasks[subtask as usize]);
+/// What a subtask starts with of what each one had given out, in order; the least of all if they are other ones by now.
+pub fn restored_watermark(mut stored: impl ExactSizeIterator<Item = Option<i64>>, parallelism: u32, subtask: u32) -> Option<i64> {
+    match stored.len() == parallelism as usize {
+        true => stored.nth(subtask as usize).flatten(),
+        // `None` is less than any: who had none yet holds all back.
+        false => stored.min().flatten(),
     }
-    // `None` is less than any: who had none yet holds all back.
-    stored.subtasks.iter().map(of).min().flatten()
 }
 
 /// What the readers of each source start with.
@@ -146,22 +143,13 @@ mod tests {
 
     #[test]
     fn with_another_parallelism_the_least_watermark_of_all_holds() {
-        let subtask = |watermark| SubtaskManifest { watermark, ..SubtaskManifest::default() };
-        let stored = |watermarks: &[Option<i64>]| OperatorManifest {
-            parallelism: u32::try_from(watermarks.len()).expect("few"),
-            plugin: String::new(),
-            backend: "memory".to_owned(),
-            states: Vec::new(),
-            subtasks: watermarks.iter().copied().map(subtask).collect(),
-        };
-        let restored = |stored: &OperatorManifest, parallelism, subtask| {
-            restored_watermark(stored, parallelism, subtask, |own| own.watermark)
-        };
-        let two = stored(&[Some(7), Some(-3)]);
+        let restored =
+            |stored: &[Option<i64>], parallelism, subtask| restored_watermark(stored.iter().copied(), parallelism, subtask);
+        let two = [Some(7), Some(-3)];
         assert_eq!((restored(&two, 2, 0), restored(&two, 2, 1)), (Some(7), Some(-3)));
         assert_eq!((restored(&two, 1, 0), restored(&two, 3, 2)), (Some(-3), Some(-3)));
         // One that had none yet may still get any record.
-        let one_without = stored(&[Some(7), None]);
+        let one_without = [Some(7), None];
         assert_eq!((restored(&one_without, 2, 0), restored(&one_without, 3, 0)), (Some(7), None));
     }
 }
