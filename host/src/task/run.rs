@@ -371,7 +371,7 @@ impl Task {
                         self.dead_letters(node, &batch, &processed.bad)?;
                         let provenance = batch.provenance.derived();
                         let changes = self.emit_all(node, processed, &provenance)?;
-                        if changes.is_empty() { Ok(()) } else { self.set_timers(node, &changes) }
+                        self.set_timers(node, &changes)
                     }
                     Err(failure) => Err(self.operator_failed(&batch, failure)),
                 }
@@ -493,7 +493,7 @@ impl Task {
         match processed {
             Ok(processed) => {
                 let changes = self.emit_all(node, processed, &Provenance::default())?;
-                if changes.is_empty() { Ok(()) } else { self.set_timers(node, &changes) }
+                self.set_timers(node, &changes)
             }
             Err(failure) => Err(failed(&self.parts.place, failure.message, failure.remedy)),
         }

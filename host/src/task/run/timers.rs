@@ -12,6 +12,9 @@ use weir_protocol::watermark::FINAL_WATERMARK;
 impl Task {
     /// A call has set timers, or taken some away. Those that are due already fire at once.
     pub(super) fn set_timers(&mut self, node: usize, changes: &[TimerChange]) -> Result<(), TaskStop> {
+        if changes.is_empty() {
+            return Ok(());
+        }
         let own = &mut self.parts.nodes[node];
         // At the end of all input nothing is waited for.
         let watermark = if own.open_ports.is_empty() { FINAL_WATERMARK } else { own.event_time.watermark };
