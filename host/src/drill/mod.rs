@@ -16,11 +16,12 @@ pub use report::{Life, Report, Round};
 
 use crate::clock;
 use crate::connectors::kafka_drill;
+use crate::graph::units::counted;
 use crate::graph::{JobGraph, KafkaCluster, Problem, SinkConnectorSpec};
 use life::{Ended, Job};
 use outputs::{Multiset, is_comparable};
 use plan::{Kill, Plan};
-use report::{counted, removal};
+use report::removal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use super::Wish;
 use super::outputs::Compared;
 use crate::clock;
-use crate::graph::units::show_utc;
+use crate::graph::units::{counted, show_utc};
 use crate::graph::{JobGraph, KafkaCluster};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -250,11 +250,6 @@ pub(super) fn removal(topics: &[(KafkaCluster, String)]) -> Vec<String> {
         format!("kafka-topics.sh --bootstrap-server {brokers} --delete --topic '{}'", topics.join(","))
     };
     clusters.into_iter().map(command).collect()
-}
-
-/// So many of something.
-pub(super) fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 #[cfg(test)]

@@ -42,6 +42,11 @@ pub fn show_size(bytes: u64) -> String {
     show(bytes, SIZE_UNITS)
 }
 
+/// Writes so many of something.
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// Writes a time, in ms since the Unix epoch, as a date of UTC.
 pub fn show_utc(ms: i64) -> String {
     match chrono::DateTime::from_timestamp_millis(ms) {

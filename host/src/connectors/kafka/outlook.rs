@@ -7,7 +7,7 @@ use super::sink::KafkaSinkConnector;
 use super::source::KafkaSourceConnector;
 use crate::clock;
 use crate::graph::Problem;
-use crate::graph::units::show_minutes;
+use crate::graph::units::{counted, show_minutes};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_kafka::{End, EndOutcome, KafkaError, TopicFacts, TransactionHandle, TransactionState};
@@ -16,10 +16,6 @@ use weir_kafka::{End, EndOutcome, KafkaError, TopicFacts, TransactionHandle, Tra
 const COUNTED_PARTITIONS: usize = 64;
 /// Names that expire sooner than this are told of: a weekend.
 const SHORT_EXPIRATION: Duration = Duration::from_secs(3 * 24 * 3600);
-
-fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
-}
 
 /// Of a sink. `is_first_start`: this data folder has not been used.
 pub(super) fn of_sink(sink: &KafkaSinkConnector, is_first_start: bool) -> Outlook {
@@ -59,7 +55,7 @@ fn topic(facts: &TopicFacts, out: &mut Outlook) {
     let TopicFacts { name, partitions, replication_factor, min_insync_replicas, rights: _ } = facts;
     let least = min_insync_replicas.map_or("unknown".to_owned(), |least| least.to_string());
     let (partitions, replicas) =
-        (counted(*partitions, "partition", "partitions"), counted(*replication_factor, "replica", "replicas"));
+        (counted(*partitions as u64, "partition", "partitions"), counted(*replication_factor as u64, "replica", "replicas"));
     out.facts.push(format!("topic {name}: {partitions}, {replicas}, min.insync.replicas {least}"));
     let least = min_insync_replicas.map_or(1, |least| least as usize);
     if *replication_factor < 2 {
@@ -82,7 +78,7 @@ fn transactions(sink: &KafkaSinkConnector, is_first_start: bool, out: &mut Outlo
     let (own, foreign): (Vec<_>, Vec<_>) =
         listing.transactions.iter().partition(|one| SlotId::parse(&one.transactional_id, prefix).is_some());
     let open = own.iter().filter(|one| one.state == TransactionState::Ongoing).count();
-    let names = counted(own.len(), "name", "names");
+    let names = counted(own.len() as u64, "name", "names");
     out.facts.push(format!("transactions {beginning}…: {names} known to the brokers, {open} open"));
     if let Some(one) = foreign.first() {
         let (count, name) = (foreign.len(), &one.transactional_id);
@@ -203,7 +199,7 @@ fn look_at_source(source: &KafkaSourceConnector, out: &mut Outlook) -> Result<()
         *of_topic = (of_topic.0 + 1, of_topic.1 + (high - low));
     }
     for (topic, (partitions, offsets)) in &topics {
-        let partitions = counted(*partitions, "partition", "partitions");
+        let partitions = counted(*partitions as u64, "partition", "partitions");
         let stored = if has_counts { format!(", {offsets} offsets stored") } else { String::new() };
         out.facts.push(format!("topic {topic}: {partitions}{stored}"));
     }
