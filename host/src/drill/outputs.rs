@@ -8,13 +8,14 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use weir_plugin::batch::Headers;
 use xxhash_rust::xxh3::Xxh3;
 
 /// Records of a kind that are shown.
 const SAMPLES: usize = 5;
 
 /// Called with each record's key, value and headers; a line of a file is a value.
-type Each<'e> = &'e mut dyn FnMut(Option<&[u8]>, Option<&[u8]>, &[u8]);
+type Each<'e> = &'e mut dyn FnMut(Option<&[u8]>, Option<&[u8]>, Headers<'_>);
 /// Reads an output from its beginning.
 type Read<'r> = &'r dyn Fn(Each<'_>) -> Result<(), ConnectorError>;
 
@@ -53,20 +54,20 @@ impl Compared {
     }
 }
 
-fn hash(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[u8]) -> u128 {
+fn hash(key: Option<&[u8]>, value: Option<&[u8]>, headers: Headers<'_>) -> u128 {
     let mut hash = Xxh3::new();
+    let headers = headers.flat_map(|(name, value)| [Some(name), value]);
     // None and empty are different things, and so are "a" before "bc" and "ab" before "c".
-    for part in [key, value] {
+    for part in [key, value].into_iter().chain(headers) {
         hash.update(&part.map_or(u64::MAX, |part| part.len() as u64).to_le_bytes());
         hash.update(part.unwrap_or_default());
     }
-    hash.update(headers);
     hash.digest128()
 }
 
 /// What a record is recognised by when the rest of it has changed: its key, or without one its value.
 fn identity(key: Option<&[u8]>, value: Option<&[u8]>) -> u128 {
-    if key.is_some() { hash(key, None, &[]) } else { hash(None, value, &[]) }
+    if key.is_some() { hash(key, None, Headers::default()) } else { hash(None, value, Headers::default()) }
 }
 
 impl Multiset {
@@ -247,7 +248,7 @@ fn each_line(folder: &Path, each: Each<'_>) -> Result<(), ConnectorError> {
         let mut file = BufReader::new(std::fs::File::open(&path).map_err(|error| failed(&path, &error))?);
         let mut line = Vec::new();
         while file.read_until(b'\n', &mut line).map_err(|error| failed(&path, &error))? > 0 {
-            each(None, Some(line.strip_suffix(b"\n").unwrap_or(&line)), &[]);
+            each(None, Some(line.strip_suffix(b"\n").unwrap_or(&line)), Headers::default());
             line.clear();
         }
     }
@@ -256,6 +257,7 @@ fn each_line(folder: &Path, each: Each<'_>) -> Result<(), ConnectorError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::record::with_headers;
     use super::*;
     use crate::graph::job_file::sink_from_section;
 
@@ -288,17 +290,17 @@ mod tests {
 
     #[test]
     fn records_of_one_key_are_paired_and_repetitions_are_not() {
-        type Row = (Option<&'static str>, Option<&'static str>, &'static [u8]);
-        let compared = |before: &[Row], after: &[Row]| {
-            let read = |rows: &[Row], each: Each<'_>| {
-                rows.iter().for_each(|(key, value, headers)| each(key.map(str::as_bytes), value.map(str::as_bytes), headers));
+        type Row<'h> = (Option<&'static str>, Option<&'static str>, Headers<'h>);
+        let compared = |before: &[Row<'_>], after: &[Row<'_>]| {
+            let read = |rows: &[Row<'_>], each: Each<'_>| {
+                rows.iter().for_each(|(key, value, headers)| each(key.map(str::as_bytes), value.map(str::as_bytes), *headers));
                 Ok(())
             };
             let all = Multiset::read(&|each| read(before, each)).expect("readable");
             let found = all.hold(&|each| read(before, each), &|each| read(after, each)).expect("readable");
             ((found.differing, found.lost, found.extra), found.samples)
         };
-        let row = |key, value| (Some(key), Some(value), &b""[..]);
+        let row = |key, value| (Some(key), Some(value), Headers::default());
         let (counts, samples) = compared(&[row("a", "1"), row("b", "1"), row("b", "2")], &[row("a", "2"), row("b", "2")]);
         assert_eq!(
             (counts, samples),
@@ -312,14 +314,14 @@ mod tests {
             (counts, samples),
             ((0, 1, 1), vec!["lost: key 'a', value '2'".to_owned(), "extra: key 'a', value '1'".to_owned()])
         );
-        let (null, empty) = ((None, Some("x"), &b""[..]), (Some(""), Some("x"), &b""[..]));
+        let (null, empty) = ((None, Some("x"), Headers::default()), (Some(""), Some("x"), Headers::default()));
         let (counts, samples) = compared(&[null], &[empty]);
         assert_eq!(
             (counts, samples),
             ((0, 1, 1), vec!["lost: key null, value 'x'".to_owned(), "extra: key '', value 'x'".to_owned()])
         );
-        let headers = b"\x01\0\0\0\0\0\0\0h\x01\0\0\0\0\0\0\0v";
-        let (counts, samples) = compared(&[null], &[(None, Some("x"), headers)]);
+        let held = with_headers(&[("h", Some("v"))]);
+        let (counts, samples) = compared(&[null], &[(None, Some("x"), held.headers(0))]);
         assert_eq!(
             (counts, samples),
             ((1, 0, 0), vec!["differs: key null, value 'x': headers none undisturbed, 'h'='v' here".to_owned()])
@@ -333,9 +335,11 @@ mod tests {
     #[test]
     fn where_a_key_ends_matters() {
         let some = |text: &'static str| Some(text.as_bytes());
-        assert_ne!(hash(some("a"), some("bc"), &[]), hash(some("ab"), some("c"), &[]));
-        assert_ne!(hash(None, some("x"), &[]), hash(some(""), some("x"), &[]));
-        assert_ne!(hash(some("x"), None, &[]), hash(some("x"), some(""), &[]));
-        assert_ne!(hash(some("x"), None, b"header"), hash(some("x"), None, &[]));
+        let none = Headers::default();
+        assert_ne!(hash(some("a"), some("bc"), none), hash(some("ab"), some("c"), none));
+        assert_ne!(hash(None, some("x"), none), hash(some(""), some("x"), none));
+        assert_ne!(hash(some("x"), None, none), hash(some("x"), some(""), none));
+        let held = with_headers(&[("header", None)]);
+        assert_ne!(hash(some("x"), None, held.headers(0)), hash(some("x"), None, none));
     }
 }

@@ -1,6 +1,9 @@
 //! A record as it is shown: two that are not the same never look the same.
 
 use std::fmt::{self, Write};
+use weir_plugin::batch::Headers;
+#[cfg(test)]
+use weir_plugin::batch::RecordBatch;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes of a part that are shown.
@@ -15,9 +18,10 @@ pub struct Record {
 }
 
 impl Record {
-    /// `headers`: each one's name and value with their lengths before them, 64 bits, little-endian; that of null is all ones.
-    pub fn new(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[u8]) -> Self {
-        Record { key: part(key), value: part(value), headers: shown_headers(headers) }
+    /// Of its parts, null or not.
+    pub fn new(key: Option<&[u8]>, value: Option<&[u8]>, headers: Headers<'_>) -> Self {
+        let headers = headers.map(|(name, value)| format!("{}={}", part(Some(name)), part(value)));
+        Record { key: part(key), value: part(value), headers: headers.collect::<Vec<_>>().join(" ") }
     }
 
     /// In what `later`, a record of the same key, is not the same.
@@ -68,40 +72,21 @@ fn part(bytes: Option<&[u8]>) -> String {
     text
 }
 
-fn shown_headers(mut bytes: &[u8]) -> String {
-    let mut take = || {
-        let (length, rest) = bytes.split_first_chunk::<8>()?;
-        let length = u64::from_le_bytes(*length);
-        let (found, rest) = if length == u64::MAX {
-            (None, rest)
-        } else {
-            rest.split_at_checked(length as usize).map(|(found, rest)| (Some(found), rest))?
-        };
-        bytes = rest;
-        Some(part(found))
-    };
-    let mut all = Vec::new();
-    while let (Some(name), Some(value)) = (take(), take()) {
-        all.push(format!("{name}={value}"));
-    }
-    all.join(" ")
+/// A record that has headers and nothing else.
+#[cfg(test)]
+pub fn with_headers(all: &[(&str, Option<&str>)]) -> RecordBatch {
+    let mut record = RecordBatch::new();
+    record.push(b"", b"", 0);
+    all.iter().for_each(|(name, value)| record.push_header(name.as_bytes(), value.map(str::as_bytes)));
+    record
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn headers(all: &[(&str, Option<&str>)]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for part in all.iter().flat_map(|(name, value)| [Some(*name), *value]) {
-            bytes.extend_from_slice(&part.map_or(u64::MAX, |part| part.len() as u64).to_le_bytes());
-            bytes.extend_from_slice(part.unwrap_or_default().as_bytes());
-        }
-        bytes
-    }
-
-    fn shown(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[u8]) -> String {
-        Record::new(key, value, headers).to_string()
+    fn shown(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[(&str, Option<&str>)]) -> String {
+        Record::new(key, value, with_headers(headers).headers(0)).to_string()
     }
 
     #[test]
@@ -109,7 +94,7 @@ mod tests {
         assert_eq!(shown(None, Some(b"x"), &[]), "key null, value 'x'");
         assert_eq!(shown(Some(b""), None, &[]), "key '', value null");
         assert_eq!(shown(Some(b"null"), Some(b"it's\n\xff"), &[]), r"key 'null', value 'it\'s\n\xff'");
-        let some = headers(&[("a", Some("1")), ("b", None), ("c", Some(""))]);
+        let some = [("a", Some("1")), ("b", None), ("c", Some(""))];
         assert_eq!(shown(None, Some(b"x"), &some), "key null, value 'x', headers 'a'='1' 'b'=null 'c'=''");
         let long = |end| [[b'x'; 300].as_slice(), &[end]].concat();
         let (one, other) = (shown(None, Some(&long(1)), &[]), shown(None, Some(&long(2)), &[]));
@@ -118,7 +103,9 @@ mod tests {
 
     #[test]
     fn a_difference_names_what_differs() {
-        let record = |value: &str, all: &[(&str, Option<&str>)]| Record::new(Some(b"k"), Some(value.as_bytes()), &headers(all));
+        let record = |value: &str, all: &[(&str, Option<&str>)]| {
+            Record::new(Some(b"k"), Some(value.as_bytes()), with_headers(all).headers(0))
+        };
         let (one, two) = (record("1", &[]), record("2", &[]));
         assert_eq!(one.difference(&two), "key 'k': value '1' undisturbed, '2' here");
         let traced = record("1", &[("trace", Some("x"))]);

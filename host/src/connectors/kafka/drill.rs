@@ -8,9 +8,10 @@ use crate::{blocking, clock};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::message::{Headers, Message};
+use rdkafka::message::{Headers as _, Message};
 use rdkafka::{Offset, TopicPartitionList};
 use std::time::Duration;
+use weir_plugin::batch::{Headers, RecordBatch};
 
 /// How long the reader waits for the next record before it looks at its deadline.
 const SLICE: Duration = Duration::from_millis(100);
@@ -61,12 +62,11 @@ pub fn delete(cluster: &KafkaCluster, topics: &[String]) -> Result<(), Connector
     }
 }
 
-/// Every record that a `read_committed` reader sees, as (key, value, all of its headers with their lengths); up to the first open
-/// transaction of each partition.
+/// Every record that a `read_committed` reader sees, as (key, value, headers); up to the first open transaction of each partition.
 pub fn each_committed(
     cluster: &KafkaCluster,
     topic: &str,
-    each: &mut dyn FnMut(Option<&[u8]>, Option<&[u8]>, &[u8]),
+    each: &mut dyn FnMut(Option<&[u8]>, Option<&[u8]>, Headers<'_>),
 ) -> Result<(), ConnectorError> {
     let mut config = client::config(cluster, "weir-drill", &[]);
     config.set("group.id", "weir-drill").set("isolation.level", "read_committed");
@@ -81,7 +81,7 @@ pub fn each_committed(
         list.add_partition_offset(topic, *partition, Offset::Beginning).map_err(|error| failed(topic, "reading", &error))?;
     }
     consumer.assign(&list).map_err(|error| failed(topic, "reading", &error))?;
-    let mut headers = Vec::new();
+    let mut held = RecordBatch::new();
     let (mut left, mut heard) = (partitions.len(), clock::monotonic());
     while left > 0 {
         match consumer.poll(SLICE) {
@@ -92,14 +92,12 @@ pub fn each_committed(
             Some(Err(KafkaError::PartitionEOF(_))) => left -= 1,
             Some(Err(error)) => return Err(failed(topic, "reading", &error)),
             Some(Ok(record)) => {
-                headers.clear();
+                held.clear();
+                held.push(&[], &[], 0);
                 for header in record.headers().into_iter().flat_map(|all| all.iter()) {
-                    for part in [Some(header.key.as_bytes()), header.value] {
-                        headers.extend_from_slice(&part.map_or(u64::MAX, |part| part.len() as u64).to_le_bytes());
-                        headers.extend_from_slice(part.unwrap_or_default());
-                    }
+                    held.push_header(header.key.as_bytes(), header.value);
                 }
-                each(record.key(), record.payload(), &headers);
+                each(record.key(), record.payload(), held.headers(0));
             }
         }
         heard = clock::monotonic();
