@@ -3,13 +3,13 @@
 //! Every kind of operator becomes one [`Instance`]; what the kinds share (bad records, output, state) is done here once.
 //! The kind is a type parameter that the compiler finds by itself, since a type implements just one of the traits.
 
-use crate::batch::{Batch, string_at, u32_of};
+use crate::batch::{Batch, Record, string_at, u32_of};
 use crate::bindings::{Descriptor, StateDesc, types};
 use crate::error::Error;
 use crate::host::{Host, Task};
 use crate::keyed_state::KeyedState;
 use crate::operator::{BadRecords, BatchOperator, EndOfInput, EndOfKeyedInput, KeyedOperator, Operator, TimerOperator};
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::state::{self, StateName, StateSet};
 use crate::timers::{Timer, TimerHost, TimerKind, Timers};
 
@@ -17,10 +17,14 @@ use crate::timers::{Timer, TimerHost, TimerKind, Timers};
 pub trait Instance {
     /// See `operator.process` in the contract.
     fn process(&mut self, call: Call<'_>) -> Result<types::Output, types::Error>;
-    /// See `end-of-input.on-end`.
-    fn on_end(&mut self, port: u32) -> Result<types::Output, types::Error>;
-    /// See `end-of-input.on-end-keys`.
-    fn on_end_keys(&mut self, keys: &types::Column, states: &[types::Cells]) -> Result<types::Output, types::Error>;
+    /// See `end-of-input.on-end`. Of an operator that has nothing to say then the host has no reason to ask.
+    fn on_end(&mut self, _port: u32) -> Result<types::Output, types::Error> {
+        Ok(output::nothing())
+    }
+    /// See `end-of-input.on-end-keys`. The same.
+    fn on_end_keys(&mut self, _keys: &types::Column, _states: &[types::Cells]) -> Result<types::Output, types::Error> {
+        Ok(output::nothing())
+    }
     /// See `timers.on-timers`. Only for operators with timers.
     fn on_timers(&mut self, _kind: &str, _call: Call<'_>) -> Result<types::Output, types::Error> {
         Err(types::Error::Fatal("this operator has no timers".to_owned()))
@@ -96,7 +100,7 @@ impl<T: KeyedOperator> Plugin<Keyed> for T {
     fn start(mut self, task: &Task, config: &str, host: Host) -> Result<Box<dyn Instance>, Error> {
         self.open(task, config)?;
         let (end, end_key): (EndFn<T>, EndKeyFn<T>) = (|_, _, _| Ok(()), |_, _, _, _| Ok(()));
-        Ok(Box::new(KeyedDriver { operator: self, host, end, end_key, slots: Vec::new() }))
+        Ok(Box::new(KeyedDriver { operator: self, host, end, end_key, slots: Slots(Vec::new()) }))
     }
 }
 
@@ -117,7 +121,7 @@ impl<T: TimerOperator> Plugin<Timed> for T {
     }
     fn start(mut self, task: &Task, config: &str, host: Host) -> Result<Box<dyn Instance>, Error> {
         self.open(task, config)?;
-        Ok(Box::new(TimedDriver { operator: self, host, timers: TimerHost::default(), slots: Vec::new() }))
+        Ok(Box::new(TimedDriver { operator: self, host, timers: TimerHost::default(), slots: Slots(Vec::new()) }))
     }
 }
 
@@ -131,7 +135,7 @@ impl<T: EndOfInput> BoundedPlugin<Stateless> for T {
 impl<T: EndOfKeyedInput> BoundedPlugin<Keyed> for T {
     fn start_bounded(mut self, task: &Task, config: &str, host: Host) -> Result<Box<dyn Instance>, Error> {
         self.open(task, config)?;
-        Ok(Box::new(KeyedDriver { operator: self, host, end: T::on_end, end_key: T::on_end_key, slots: Vec::new() }))
+        Ok(Box::new(KeyedDriver { operator: self, host, end: T::on_end, end_key: T::on_end_key, slots: Slots(Vec::new()) }))
     }
 }
 
@@ -204,11 +208,6 @@ impl<T: Operator> Instance for StatelessDriver<T> {
         Ok(out.finish(Vec::new()))
     }
 
-    fn on_end_keys(&mut self, _: &types::Column, _: &[types::Cells]) -> Result<types::Output, types::Error> {
-        // A stateless operator has no keys; the host has no reason to call.
-        Ok(Output::new(0, 0, 0, &self.host).finish(Vec::new()))
-    }
-
     fn close(&mut self) {
         self.operator.close();
     }
@@ -216,51 +215,64 @@ impl<T: Operator> Instance for StatelessDriver<T> {
 
 type EndKeyFn<T> = fn(&mut T, &[u8], &mut <T as KeyedOperator>::State, &mut Output) -> Result<(), Error>;
 
-struct KeyedDriver<T: KeyedOperator> {
-    operator: T,
-    host: Host,
-    end: EndFn<T>,
-    end_key: EndKeyFn<T>,
-    /// The state of each distinct key of the running call; kept for its memory.
-    slots: Vec<T::State>,
-}
+/// The state of each distinct key of the running call; kept for its memory.
+struct Slots<S>(Vec<S>);
 
-impl<T: KeyedOperator> KeyedDriver<T> {
+impl<S: StateSet> Slots<S> {
     /// Decodes the states of all distinct keys.
-    fn load(&mut self, states: &[types::Cells]) -> Result<(), types::Error> {
-        self.slots.clear();
-        state::check_alike(states, T::State::COUNT).map_err(Error::into_wire)?;
-        T::State::load(states, T::STATES, &mut self.slots).map_err(Error::into_wire)
+    fn load(&mut self, states: &[types::Cells], names: &[StateName]) -> Result<(), types::Error> {
+        self.0.clear();
+        state::check_alike(states, S::COUNT).map_err(Error::into_wire)?;
+        S::load(states, names, &mut self.0).map_err(Error::into_wire)
     }
 
-    fn finish(&self, out: Output, states: &[types::Cells]) -> types::Output {
-        // Values mostly keep their size; those of new keys come on top.
-        let before = states.iter().map(|cells| cells.data.len()).max().unwrap_or(0);
-        out.finish(state::updates(&self.slots, before + self.slots.len() * 8))
-    }
-}
-
-impl<T: KeyedOperator> Instance for KeyedDriver<T> {
-    fn process(&mut self, call: Call<'_>) -> Result<types::Output, types::Error> {
+    /// Hands each record of a call over, with the state of its key.
+    #[inline(always)]
+    fn process(
+        &mut self,
+        call: Call<'_>,
+        names: &[StateName],
+        sides: usize,
+        host: &Host,
+        mut each: impl FnMut(Record<'_>, &mut S, &mut Output) -> Result<(), Error>,
+    ) -> Result<types::Output, types::Error> {
         let batch = Batch::new(call.input, call.port).map_err(Error::into_wire)?;
-        self.load(call.states)?;
+        self.load(call.states, names)?;
         if call.key_of.len() != batch.len() * 4 {
-            return Err(types::Error::Fatal(format!(
-                "the host gave {} bytes of key-of for {} records",
-                call.key_of.len(),
-                batch.len()
-            )));
+            let (bytes, records) = (call.key_of.len(), batch.len());
+            return Err(types::Error::Fatal(format!("the host gave {bytes} bytes of key-of for {records} records")));
         }
-        let mut out = Output::new(T::SIDE_OUTPUTS.len(), batch.len(), batch.data_len(), &self.host);
+        let mut out = Output::new(sides, batch.len(), batch.data_len(), host);
         let mut verdict = Verdict::default();
         for (index, (record, key)) in batch.records().zip(call.key_of.chunks_exact(4)).enumerate() {
-            let state = &mut self.slots[u32_of(key)];
-            if let Err(error) = self.operator.process(record, state, &mut out) {
+            if let Err(error) = each(record, &mut self.0[u32_of(key)], &mut out) {
                 verdict.failed(index, error, &mut out)?;
             }
         }
         verdict.finish()?;
         Ok(self.finish(out, call.states))
+    }
+
+    /// The output with the states that changed.
+    fn finish(&self, out: Output, states: &[types::Cells]) -> types::Output {
+        // Values mostly keep their size; those of new keys come on top.
+        let before = states.iter().map(|cells| cells.data.len()).max().unwrap_or(0);
+        out.finish(state::updates(&self.0, before + self.0.len() * 8))
+    }
+}
+
+struct KeyedDriver<T: KeyedOperator> {
+    operator: T,
+    host: Host,
+    end: EndFn<T>,
+    end_key: EndKeyFn<T>,
+    slots: Slots<T::State>,
+}
+
+impl<T: KeyedOperator> Instance for KeyedDriver<T> {
+    fn process(&mut self, call: Call<'_>) -> Result<types::Output, types::Error> {
+        let KeyedDriver { operator, host, slots, .. } = self;
+        slots.process(call, T::STATES, T::SIDE_OUTPUTS.len(), host, |record, state, out| operator.process(record, state, out))
     }
 
     fn on_end(&mut self, port: u32) -> Result<types::Output, types::Error> {
@@ -270,20 +282,19 @@ impl<T: KeyedOperator> Instance for KeyedDriver<T> {
     }
 
     fn on_end_keys(&mut self, keys: &types::Column, states: &[types::Cells]) -> Result<types::Output, types::Error> {
-        self.load(states)?;
-        if keys.index.len() != (self.slots.len() + 1) * 4 {
-            return Err(types::Error::Fatal(format!(
-                "the host gave {} bytes of key index for {} keys",
-                keys.index.len(),
-                self.slots.len()
-            )));
+        let KeyedDriver { operator, host, end_key, slots, .. } = self;
+        slots.load(states, T::STATES)?;
+        let count = slots.0.len();
+        if keys.index.len() != (count + 1) * 4 {
+            let bytes = keys.index.len();
+            return Err(types::Error::Fatal(format!("the host gave {bytes} bytes of key index for {count} keys")));
         }
-        let mut out = Output::new(T::SIDE_OUTPUTS.len(), self.slots.len(), keys.data.len(), &self.host);
-        for (i, state) in self.slots.iter_mut().enumerate() {
+        let mut out = Output::new(T::SIDE_OUTPUTS.len(), count, keys.data.len(), host);
+        for (i, state) in slots.0.iter_mut().enumerate() {
             let key = string_at(&keys.data, &keys.index, i);
-            (self.end_key)(&mut self.operator, key, state, &mut out).map_err(Error::into_wire)?;
+            end_key(operator, key, state, &mut out).map_err(Error::into_wire)?;
         }
-        Ok(self.finish(out, states))
+        Ok(slots.finish(out, states))
     }
 
     fn close(&mut self) {
@@ -295,38 +306,24 @@ struct TimedDriver<T: TimerOperator> {
     operator: T,
     host: Host,
     timers: TimerHost,
-    /// The state of each distinct key of the running call; kept for its memory.
-    slots: Vec<T::State>,
+    slots: Slots<T::State>,
 }
 
 impl<T: TimerOperator> TimedDriver<T> {
-    /// One call with records or timers: `each` gets one, its index, and the state of its key.
+    /// One call with records or timers: `each` gets one and the state of its key. The timers that it changes are the host's only
+    /// if all went well.
     fn call(
         &mut self,
         call: Call<'_>,
-        mut each: impl FnMut(&mut T, crate::Record<'_>, &mut T::State, &mut Timers, &mut Output) -> Result<(), Error>,
+        mut each: impl FnMut(&mut T, Record<'_>, &mut T::State, &mut Timers, &mut Output) -> Result<(), Error>,
     ) -> Result<types::Output, types::Error> {
-        let batch = Batch::new(call.input, call.port).map_err(Error::into_wire)?;
-        self.slots.clear();
-        state::check_alike(call.states, T::State::COUNT).map_err(Error::into_wire)?;
-        T::State::load(call.states, T::STATES, &mut self.slots).map_err(Error::into_wire)?;
-        if call.key_of.len() != batch.len() * 4 {
-            let (bytes, records) = (call.key_of.len(), batch.len());
-            return Err(types::Error::Fatal(format!("the host gave {bytes} bytes of key-of for {records} records")));
-        }
-        let mut out = Output::new(T::SIDE_OUTPUTS.len(), batch.len(), batch.data_len(), &self.host);
-        let mut timers = Timers::new(&self.timers);
-        let mut verdict = Verdict::default();
-        for (index, (record, key)) in batch.records().zip(call.key_of.chunks_exact(4)).enumerate() {
-            let state = &mut self.slots[u32_of(key)];
-            if let Err(error) = each(&mut self.operator, record, state, &mut timers, &mut out) {
-                verdict.failed(index, error, &mut out)?;
-            }
-        }
-        verdict.finish()?;
+        let TimedDriver { operator, host, timers, slots } = self;
+        let mut timers = Timers::new(timers);
+        let output = slots.process(call, T::STATES, T::SIDE_OUTPUTS.len(), host, |record, state, out| {
+            each(operator, record, state, &mut timers, out)
+        })?;
         timers.finish();
-        let before = call.states.iter().map(|cells| cells.data.len()).max().unwrap_or(0);
-        Ok(out.finish(state::updates(&self.slots, before + self.slots.len() * 8)))
+        Ok(output)
     }
 }
 
@@ -342,14 +339,6 @@ impl<T: TimerOperator> Instance for TimedDriver<T> {
             let timer = Timer { kind, key: record.key(), payload: record.value(), time: record.time() };
             operator.on_timer(timer, state, timers, out).map_err(Error::without_record)
         })
-    }
-
-    fn on_end(&mut self, _: u32) -> Result<types::Output, types::Error> {
-        Ok(Output::new(0, 0, 0, &self.host).finish(Vec::new()))
-    }
-
-    fn on_end_keys(&mut self, _: &types::Column, _: &[types::Cells]) -> Result<types::Output, types::Error> {
-        Ok(Output::new(0, 0, 0, &self.host).finish(Vec::new()))
     }
 
     fn close(&mut self) {
@@ -376,14 +365,6 @@ impl<T: BatchOperator> Instance for BatchDriver<T> {
         self.operator.process(batch, &mut self.state, &mut out, &mut bad).map_err(Error::into_wire)?;
         Verdict { bad }.finish()?;
         Ok(out.finish(Vec::new()))
-    }
-
-    fn on_end(&mut self, _: u32) -> Result<types::Output, types::Error> {
-        Ok(Output::new(0, 0, 0, &self.host).finish(Vec::new()))
-    }
-
-    fn on_end_keys(&mut self, _: &types::Column, _: &[types::Cells]) -> Result<types::Output, types::Error> {
-        Ok(Output::new(0, 0, 0, &self.host).finish(Vec::new()))
     }
 
     fn close(&mut self) {

@@ -133,6 +133,12 @@ impl Output {
     }
 }
 
+/// What a call without anything to say gives.
+pub(crate) fn nothing() -> types::Output {
+    let main = types::Batch { count: 0, data: Vec::new(), index: Vec::new(), times: Vec::new(), aux: Vec::new() };
+    types::Output { main, sides: Vec::new(), updates: Vec::new() }
+}
+
 impl Port {
     /// Emits a record. `time`: event time in milliseconds since the Unix epoch.
     #[inline]
