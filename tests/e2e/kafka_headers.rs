@@ -51,6 +51,18 @@ topic_header = "to"
         case
     }
 
+    /// With records in its input that go to the topic `<name>-a`, where a header names it, or to `<name>-rest`. `settings`: more of
+    /// the sink's.
+    fn filled(name: &'static str, records: u64, settings: &str) -> (Self, Vec<KafkaRecord>) {
+        let (named, rest) = (format!("{name}-a"), format!("{name}-rest"));
+        broker().create(&named);
+        broker().create(&rest);
+        let case = Case::new(name, &format!("topic = \"{rest}\"\n{settings}"));
+        let input: Vec<KafkaRecord> = (0..records).map(|id| record(id, [&named, &named], now_ms())).collect();
+        broker().write_records(&case.input(), &input);
+        (case, input)
+    }
+
     fn input(&self) -> String {
         format!("headers-in-{}", self.name)
     }
@@ -217,11 +229,7 @@ path = "letters"
 /// Without transactions, and with the brokers' own time: another way into the client.
 #[test]
 fn headers_are_written_without_transactions_too() {
-    broker().create("plain-a");
-    broker().create("plain-rest");
-    let case = Case::new("plain", "topic = \"plain-rest\"\nguarantee = \"at-least-once\"\ntime = \"now\"");
-    let input: Vec<KafkaRecord> = (0..500).map(|id| record(id, ["plain-a", "plain-a"], now_ms())).collect();
-    broker().write_records(&case.input(), &input);
+    let (case, input) = Case::filled("plain", 500, "guarantee = \"at-least-once\"\ntime = \"now\"");
     case.start(&[]).finish().expect_code(0);
     let of = |topic: &str| -> Vec<KafkaRecord> { broker().read_records(topic) };
     let plain = |record: &KafkaRecord| {
@@ -240,11 +248,7 @@ fn headers_are_written_without_transactions_too() {
 /// What goes to several topics goes to one of the drill's own, and nothing to those.
 #[test]
 fn a_drill_writes_to_a_topic_of_its_own() {
-    broker().create("drilled-a");
-    broker().create("drilled-rest");
-    let case = Case::new("drilled", "topic = \"drilled-rest\"");
-    let input: Vec<KafkaRecord> = (0..6_000).map(|id| record(id, ["drilled-a", "drilled-a"], now_ms())).collect();
-    broker().write_records(&case.input(), &input);
+    let (case, _) = Case::filled("drilled", 6_000, "");
     let drill = Running::start(case.scratch.folder(), &["drill", "job.toml", "--kills", "1", "--dir", "drill"], &[]);
     drill.finish().expect_code(0).expect_text(&["6000"]);
     assert_eq!(["drilled-a", "drilled-rest"].map(|topic| broker().read_records(topic).len()), [0, 0]);
