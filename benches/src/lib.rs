@@ -294,8 +294,18 @@ impl LiveJob {
             }
         };
         let thread = std::thread::spawn(move || runtime.run(graph, options, signal, Arc::new(listener)));
-        let last = figures.recv().expect("the job runs and reports");
-        LiveJob { figures, last, stop, thread: Some(thread), _scratch: scratch }
+        let start = Figure { at: Instant::now(), cpu: cpu_now(), records: 0 };
+        let mut job = LiveJob { figures, last: start, stop, thread: Some(thread), _scratch: scratch };
+        job.last = job.next();
+        job
+    }
+
+    /// The job's next figure.
+    fn next(&mut self) -> Figure {
+        self.figures.recv().unwrap_or_else(|_| {
+            let outcome = self.thread.take().map(JoinHandle::join);
+            panic!("the job does not go on until it is stopped: {outcome:?}")
+        })
     }
 
     /// Waits until at least so many more records have passed, and gives what they cost.
@@ -305,7 +315,7 @@ impl LiveJob {
     pub fn advance(&mut self, records: u64) -> Cost {
         let first = self.last;
         while self.last.records < first.records + records {
-            self.last = self.figures.recv().expect("the job goes on until it is stopped");
+            self.last = self.next();
         }
         Cost {
             records: self.last.records - first.records,
