@@ -24,6 +24,9 @@ pub trait Runtime {
     /// What became of the transactions of a job's sinks, after doing with them what is wanted. Blocks the calling thread.
     fn transactions(&self, place: &TransactionPlace, wish: &TransactionWish) -> Result<TransactionReport, Vec<Problem>>;
 
+    /// A runtime for one more job beside this one's, sharing what jobs can share: names of operators are a job's own.
+    fn another(&self) -> Result<Arc<dyn Runtime + Send + Sync>, Vec<Problem>>;
+
     /// Runs the job until it is finished, stopped or failed. Blocks the calling thread.
     fn run(&self, graph: JobGraph, options: RunOptions, stop: StopSignal, events: EventListener) -> JobOutcome;
 }

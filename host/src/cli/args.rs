@@ -2,6 +2,7 @@
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use weir_protocol::CheckpointId;
 
@@ -68,6 +69,28 @@ Examples:
   weir drill job.toml --json > report.json
   weir drill --list";
 
+const SERVE_HELP: &str = "\
+Runs jobs that are given to it by 'weir submit' or over HTTP (GET /openapi.json describes it), each as 'weir run' would, with a \
+data folder of its own. It listens on this machine only; every request shows the token that lies in its home folder, readable \
+by its owner.
+
+Jobs that ran when it ended are resumed when it starts again. Ctrl-C (or SIGTERM) stops all of them with a final checkpoint; a \
+second one stops them at once.";
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  weir serve
+  weir serve --home /var/lib/weir --listen 127.0.0.1:7117
+  curl -H \"Authorization: Bearer $(cat ~/.local/state/weir/token)\" http://127.0.0.1:7117/v1/jobs";
+
+const SUBMIT_HELP: &str = "\
+Gives a job file to the daemon, which starts it as 'weir run' would, and waits until it runs or is refused. The daemon reads \
+the file itself, and replaces ${NAME} in it from its own environment.";
+
+const STOP_HELP: &str = "\
+Stops a job of the daemon with a final checkpoint, whose output is committed, and waits until it has ended. 'weir submit' resumes \
+it.";
+
 /// Runs dataflow jobs whose operators are WebAssembly components, with exactly-once output.
 #[derive(Debug, Parser)]
 #[command(name = "weir", version, after_help = AFTER_HELP, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
@@ -109,6 +132,21 @@ pub(super) enum Command {
     /// Look at and end the transactions of a job's sinks, also when the job is gone.
     #[command(subcommand)]
     Txn(TxnCommand),
+    /// Run many jobs in one process, which is asked over HTTP.
+    #[command(long_about = SERVE_HELP, after_help = SERVE_EXAMPLES)]
+    Serve(ServeArgs),
+    /// Start a job in the daemon; it resumes where it stopped.
+    #[command(long_about = SUBMIT_HELP)]
+    Submit(SubmitArgs),
+    /// List the daemon's jobs.
+    List(DaemonArgs),
+    /// Tell how one of the daemon's jobs does.
+    Status(NamedJobArgs),
+    /// Stop one of the daemon's jobs, with a final checkpoint.
+    #[command(long_about = STOP_HELP)]
+    Stop(StopArgs),
+    /// Forget one of the daemon's jobs that does not run. Its data folder and its output stay.
+    Remove(NamedJobArgs),
     /// A command that this version does not have, or nobody knows.
     #[command(external_subcommand)]
     Other(Vec<OsString>),
@@ -163,6 +201,19 @@ pub(super) struct CheckArgs {
 pub(super) struct RunArgs {
     #[command(flatten)]
     pub job: JobArgs,
+    #[command(flatten)]
+    pub start: StartArgs,
+    /// At the end, tell on stderr where the time of every thread went (with --json, in the result as well), and draw it as a
+    /// flame graph: profile.svg in the data folder.
+    #[arg(long)]
+    pub profile: bool,
+    #[command(flatten)]
+    pub later: LaterRunArgs,
+}
+
+/// Where a job starts.
+#[derive(Clone, Debug, ClapArgs)]
+pub(super) struct StartArgs {
     /// Start over from the beginning, with empty state. What the newest checkpoint holds is committed first. Refused where
     /// committed output would be written again.
     #[arg(long, conflicts_with = "from")]
@@ -179,12 +230,6 @@ pub(super) struct RunArgs {
     /// the other one has committed stays, so that output topics that go on in use get those records twice.
     #[arg(long)]
     pub take_over: bool,
-    /// At the end, tell on stderr where the time of every thread went (with --json, in the result as well), and draw it as a
-    /// flame graph: profile.svg in the data folder.
-    #[arg(long)]
-    pub profile: bool,
-    #[command(flatten)]
-    pub later: LaterRunArgs,
 }
 
 /// Options that a later version will know: refused by name, never ignored.
@@ -293,8 +338,59 @@ impl ShowArgs {
     }
 }
 
+/// Which daemon.
+#[derive(Clone, Debug, ClapArgs)]
+pub(super) struct DaemonArgs {
+    /// The daemon's folder [default: $WEIR_HOME, else $XDG_STATE_HOME/weir, else ~/.local/state/weir].
+    #[arg(long, value_name = "DIR")]
+    pub home: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct ServeArgs {
+    /// The folder of its token and of the jobs that it was given [default: $WEIR_HOME, else $XDG_STATE_HOME/weir, else ~/.local/state/weir].
+    #[arg(long, value_name = "DIR")]
+    pub home: Option<PathBuf>,
+    /// Where it listens; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7117")]
+    pub listen: SocketAddr,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct SubmitArgs {
+    /// The job file (TOML).
+    #[arg(value_name = "JOB")]
+    pub job: PathBuf,
+    /// The data folder [default: .weir/<job name> beside the job file].
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    #[command(flatten)]
+    pub start: StartArgs,
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct NamedJobArgs {
+    /// The job's name, as 'weir list' shows it.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct StopArgs {
+    #[command(flatten)]
+    pub job: NamedJobArgs,
+    /// At once, without a final checkpoint.
+    #[arg(long)]
+    pub now: bool,
+}
+
 /// Commands that a later version will know.
-pub(super) const LATER_COMMANDS: &[&str] = &["new", "build", "test", "serve", "submit", "list", "stop", "savepoint", "swap"];
+pub(super) const LATER_COMMANDS: &[&str] = &["new", "build", "test", "savepoint", "swap"];
 
 /// Commands of this version.
-pub(super) const COMMANDS: &[&str] = &["run", "check", "checkpoint", "txn", "drill", "help"];
+pub(super) const COMMANDS: &[&str] =
+    &["run", "check", "checkpoint", "txn", "drill", "serve", "submit", "list", "status", "stop", "remove", "help"];

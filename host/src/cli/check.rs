@@ -76,6 +76,7 @@ fn render(checked: &Checked, file: &str) -> Vec<String> {
         }
     };
     part("Plugins", plugins(description));
+    part("Permissions: what each plugin may reach outside", permissions(description));
     part("Threads: chains of nodes, times their parallelism", stages(description));
     part("Edges: how records are spread", edges(description));
     part("Guarantees: what each path from a source to a sink gives", paths(description));
@@ -135,6 +136,16 @@ fn plugins(description: &Description) -> Vec<String> {
             facts.extend(plugin.wasi.iter().map(|import| format!("  {import}")));
         }
         lines.extend(facts.into_iter().map(|fact| format!("  {fact}")));
+    }
+    lines
+}
+
+fn permissions(description: &Description) -> Vec<String> {
+    let mut lines = Vec::new();
+    for permission in &description.permissions {
+        lines.push(permission.place.clone());
+        lines.extend(permission.may.iter().map(|may| format!("  may      {may}")));
+        lines.push(format!("  may not  {}", permission.may_not.join(", ")));
     }
     lines
 }

@@ -46,7 +46,8 @@ pub(super) fn refused(found: &[Problem]) -> Value {
     json!({ "outcome": "refused", "exit": Exit::Refused.code(), "problems": problems(found) })
 }
 
-fn problems(problems: &[Problem]) -> Value {
+/// Problems, as a list.
+pub(super) fn problems(problems: &[Problem]) -> Value {
     problems.iter().map(|problem| json!({ "where": problem.place, "what": problem.what, "next": problem.next })).collect()
 }
 
@@ -66,7 +67,8 @@ fn transaction(lost: &LostTransaction) -> Value {
     })
 }
 
-fn progress_of(progress: &Progress) -> Value {
+/// Figures of a running job.
+pub(super) fn progress_of(progress: &Progress) -> Value {
     json!({
         "elapsed_ms": progress.elapsed.as_millis() as u64,
         "stages": progress.stages.iter().map(stage).collect::<Vec<_>>(),

@@ -3,7 +3,7 @@
 use super::args::{Args, COMMANDS, CheckpointCommand, Command, Common, JobArgs, LATER_COMMANDS, TxnCommand};
 use super::exit::Exit;
 use super::output::Output;
-use super::{check, checkpoint, drill, json, logging, run, txn};
+use super::{check, checkpoint, daemon, drill, json, logging, run, serve, txn};
 use crate::coordinator::working_state;
 use crate::graph::{JobGraph, Problem, folders, job_file, suggestion};
 use crate::job::Runtime;
@@ -48,6 +48,12 @@ pub(super) fn dispatch(args: Args, runtime: &dyn Runtime, live: &MultiProgress, 
         Command::Txn(TxnCommand::List(args)) => txn::list(&args, common, runtime, output),
         Command::Txn(TxnCommand::Commit(args)) => txn::commit(&args, common, runtime, output),
         Command::Txn(TxnCommand::Abort(args)) => txn::abort(&args, common, runtime, output),
+        Command::Serve(args) => serve::serve(&args, common, runtime, output),
+        Command::Submit(args) => daemon::submit(&args, common, output),
+        Command::List(args) => daemon::list(&args, common, output),
+        Command::Status(args) => daemon::status(&args, common, output),
+        Command::Stop(args) => daemon::stop(&args, common, output),
+        Command::Remove(args) => daemon::remove(&args, common, output),
         Command::Other(words) => other(&words, common, output),
     }
 }

@@ -3,6 +3,7 @@
 mod args;
 mod check;
 mod checkpoint;
+mod daemon;
 mod drill;
 mod exit;
 mod json;
@@ -12,6 +13,7 @@ mod output;
 mod profile;
 mod progress;
 mod run;
+mod serve;
 mod signals;
 mod txn;
 

@@ -5,6 +5,7 @@ use super::checkpoint::age;
 use crate::job::{CheckpointProgress, EventTimeProgress, JobEvent, OutsideWait, Progress};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::time::Duration;
+use tracing::Level;
 use weir_protocol::CheckpointId;
 
 /// Time between two log lines.
@@ -62,21 +63,8 @@ impl Reporter {
     /// Shows one event.
     pub fn hear(&mut self, event: JobEvent) {
         match event {
-            JobEvent::Started { generation, from: Some(checkpoint) } => {
-                tracing::info!("generation {generation} resumes from checkpoint {checkpoint}");
-            }
-            JobEvent::Started { generation, from: None } => tracing::info!("generation {generation} starts at the beginning"),
-            JobEvent::CheckpointCompleted(checkpoint) => tracing::debug!("{} completed", checkpoint_text(&checkpoint)),
-            JobEvent::CheckpointAborted { checkpoint, reason } => tracing::warn!("checkpoint {checkpoint} was aborted: {reason}"),
-            JobEvent::Committed { checkpoint } => tracing::debug!("committed up to checkpoint {checkpoint}"),
-            JobEvent::Restarting { failures, attempts, delay, why } => {
-                let (place, next) = (&why.place, &why.next);
-                tracing::warn!("failure {failures} of at most {attempts}: {place}: {}; {next}", why.why);
-                tracing::warn!("restarting from the last completed checkpoint in {:.1} s", delay.as_secs_f64());
-            }
-            JobEvent::Suspending => tracing::info!("taking the final checkpoint"),
-            JobEvent::Notice(text) => tracing::warn!("{text}"),
             JobEvent::Progress(progress) => self.show(progress),
+            event => log(&event, ""),
         }
     }
 
@@ -109,6 +97,43 @@ impl Reporter {
             bar.set_message(line.to_owned());
         }
     }
+}
+
+/// Writes into the log what an event says, each line after `prefix`. Figures say nothing there.
+pub(super) fn log(event: &JobEvent, prefix: &str) {
+    for (level, line) in told(event) {
+        match level {
+            Level::WARN => tracing::warn!("{prefix}{line}"),
+            Level::INFO => tracing::info!("{prefix}{line}"),
+            _ => tracing::debug!("{prefix}{line}"),
+        }
+    }
+}
+
+/// What an event says, in lines, and how loudly; nothing of figures.
+pub(super) fn told(event: &JobEvent) -> Vec<(Level, String)> {
+    let (level, line) = match event {
+        JobEvent::Started { generation, from: Some(checkpoint) } => {
+            (Level::INFO, format!("generation {generation} resumes from checkpoint {checkpoint}"))
+        }
+        JobEvent::Started { generation, from: None } => (Level::INFO, format!("generation {generation} starts at the beginning")),
+        JobEvent::CheckpointCompleted(checkpoint) => (Level::DEBUG, format!("{} completed", checkpoint_text(checkpoint))),
+        JobEvent::CheckpointAborted { checkpoint, reason } => {
+            (Level::WARN, format!("checkpoint {checkpoint} was aborted: {reason}"))
+        }
+        JobEvent::Committed { checkpoint } => (Level::DEBUG, format!("committed up to checkpoint {checkpoint}")),
+        JobEvent::Restarting { failures, attempts, delay, why } => {
+            let (place, next) = (&why.place, &why.next);
+            return vec![
+                (Level::WARN, format!("failure {failures} of at most {attempts}: {place}: {}; {next}", why.why)),
+                (Level::WARN, format!("restarting from the last completed checkpoint in {:.1} s", delay.as_secs_f64())),
+            ];
+        }
+        JobEvent::Suspending => (Level::INFO, "taking the final checkpoint".to_owned()),
+        JobEvent::Notice(text) => (Level::WARN, text.clone()),
+        JobEvent::Progress(_) => return Vec::new(),
+    };
+    vec![(level, line)]
 }
 
 /// A header, one line a stage, and one for the checkpoint. Eighty columns hold them.

@@ -71,12 +71,13 @@ fn prepare(args: &RunArgs) -> Result<(JobGraph, RunOptions), Vec<Problem>> {
     crash::arm_from_env().map_err(|error| vec![Problem::new("environment", error, "unset it to run undisturbed")])?;
     let graph = load(&args.job)?;
     let data = usable_data_folder(&args.job, &graph)?;
-    let mode = match (args.fresh, args.from) {
+    let start = &args.start;
+    let mode = match (start.fresh, start.from) {
         (true, _) => StartMode::Fresh,
         (false, Some(checkpoint)) => StartMode::From(checkpoint),
         (false, None) => StartMode::Resume,
     };
-    Ok((graph, RunOptions { data, mode, allow_duplicates: args.allow_duplicates, take_over: args.take_over }))
+    Ok((graph, RunOptions { data, mode, allow_duplicates: start.allow_duplicates, take_over: start.take_over }))
 }
 
 fn display(common: &Common) -> Display {

@@ -14,6 +14,7 @@ use indicatif::MultiProgress;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use weir_protocol::{CheckpointId, Generation, TransactionId};
 
 /// Finishes every job at once, and remembers how it was asked to run it.
@@ -46,6 +47,10 @@ impl Runtime for Straw {
         *self.wished.borrow_mut() = Some((place.clone(), wish.clone()));
         let sink = SinkTransactions { sink: "out".to_owned(), failure: self.failure.clone(), ..SinkTransactions::default() };
         Ok(TransactionReport { job: "flights".to_owned(), sinks: vec![sink], ..TransactionReport::default() })
+    }
+
+    fn another(&self) -> Result<Arc<dyn Runtime + Send + Sync>, Vec<Problem>> {
+        Err(vec![Problem::new("this runtime", "is of straw", "")])
     }
 
     fn run(&self, graph: JobGraph, options: RunOptions, stop: StopSignal, _events: EventListener) -> JobOutcome {

@@ -57,6 +57,10 @@ impl Runtime for LazyRuntime {
         self.get()?.transactions(place, wish)
     }
 
+    fn another(&self) -> Result<Arc<dyn Runtime + Send + Sync>, Vec<Problem>> {
+        self.get()?.another()
+    }
+
     fn run(&self, graph: JobGraph, options: RunOptions, stop: StopSignal, events: EventListener) -> JobOutcome {
         match self.get() {
             Ok(runtime) => runtime.run(graph, options, stop, events),
@@ -107,8 +111,12 @@ impl HostRuntime {
     pub fn new(cache: Option<PathBuf>) -> Result<Self, Problem> {
         let engine = PluginEngine::new(&EngineConfig { cache, ..EngineConfig::default() })
             .map_err(|error| Problem::new("plugin engine", error.to_string(), ""))?;
+        Ok(HostRuntime::on(engine))
+    }
+
+    fn on(engine: Arc<PluginEngine>) -> Self {
         let wasm = Arc::new(WasmProvider::new(engine));
-        Ok(HostRuntime { provider: Arc::clone(&wasm) as Arc<dyn OperatorProvider>, wasm })
+        HostRuntime { provider: Arc::clone(&wasm) as Arc<dyn OperatorProvider>, wasm }
     }
 
     /// The same with operators from elsewhere (native code in benches); sinks stay plugins or built in.
@@ -199,6 +207,10 @@ impl Runtime for HostRuntime {
 
     fn transactions(&self, place: &TransactionPlace, wish: &TransactionWish) -> Result<TransactionReport, Vec<Problem>> {
         blocking::wait(transactions(place, wish, &self.sink_factory())).flatten().map_err(|problem| vec![problem])
+    }
+
+    fn another(&self) -> Result<Arc<dyn Runtime + Send + Sync>, Vec<Problem>> {
+        Ok(Arc::new(HostRuntime::on(self.wasm.engine())))
     }
 
     fn run(&self, graph: JobGraph, options: RunOptions, stop: StopSignal, events: EventListener) -> JobOutcome {

@@ -58,7 +58,8 @@ fn next_step(error: &io::Error) -> &'static str {
     }
 }
 
-fn described(holder: Option<&Holder>) -> String {
+/// A holder, for people.
+pub fn described(holder: Option<&Holder>) -> String {
     match holder {
         Some(Holder { pid, host, job, since_ms }) => {
             let minutes = wall_ms().saturating_sub(*since_ms) / 60_000;
