@@ -7,6 +7,7 @@ mod boundary;
 mod channel;
 mod growth;
 mod kafka;
+mod neighbours;
 mod pipeline;
 mod process;
 mod snapshot;
@@ -42,7 +43,7 @@ fn ms(duration: Duration) -> f64 {
 
 fn all(criterion: &mut Criterion) {
     let mut table = Table::default();
-    let parts: [fn(&mut Criterion, &mut Table); 10] = [
+    let parts: [fn(&mut Criterion, &mut Table); 11] = [
         pipeline::endless,
         pipeline::lines_to_file,
         boundary::boundary,
@@ -52,6 +53,7 @@ fn all(criterion: &mut Criterion) {
         snapshot::snapshot,
         process::process,
         kafka::kafka,
+        neighbours::neighbours,
         growth::growth,
     ];
     for part in parts {

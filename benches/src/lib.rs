@@ -191,6 +191,22 @@ fn cpu_now() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
+/// CPU time so far of this process's threads whose names begin so; those that have ended do not count.
+///
+/// # Panics
+/// If the kernel does not tell.
+pub fn cpu_of_threads(name: &str) -> Duration {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("the kernel lists threads");
+    let folders = tasks.map(|task| task.expect("it can be listed").path());
+    let of = |folder: PathBuf| {
+        // A thread may end while it is looked at.
+        let is_named = std::fs::read_to_string(folder.join("comm")).is_ok_and(|comm| comm.starts_with(name));
+        let stat = std::fs::read_to_string(folder.join("schedstat")).ok().filter(|_| is_named)?;
+        stat.split(' ').next()?.parse().ok()
+    };
+    Duration::from_nanos(folders.filter_map(of).sum())
+}
+
 /// What a running job had done and used at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Figure {
@@ -279,10 +295,17 @@ impl LiveJob {
     /// # Panics
     /// As there.
     pub fn start_parallel(workload: Workload, flavor: Flavor, parallelism: u32) -> Self {
+        LiveJob::start_text(&job_file(workload, parallelism), flavor)
+    }
+
+    /// As [`Self::start`], of a job file's text.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn start_text(text: &str, flavor: Flavor) -> Self {
         let scratch = tempfile::tempdir().expect("a scratch folder can be made");
         let folder = scratch.path().canonicalize().expect("it exists");
-        let text = job_file(workload, parallelism);
-        let (graph, options) = job_in(&folder, &text);
+        let (graph, options) = job_in(&folder, text);
         let runtime = runtime(flavor);
         let (stop, signal) = stop_pair();
         let (sender, figures) = channel();
@@ -306,6 +329,23 @@ impl LiveJob {
             let outcome = self.thread.take().map(JoinHandle::join);
             panic!("the job does not go on until it is stopped: {outcome:?}")
         })
+    }
+
+    /// Records that have left its source, by its last figure.
+    pub fn passed(&self) -> u64 {
+        self.last.records
+    }
+
+    /// Waits for at least so long, and gives how long it was.
+    ///
+    /// # Panics
+    /// If the job ends.
+    pub fn run_for(&mut self, span: Duration) -> Duration {
+        let first = self.last.at;
+        while self.last.at - first < span {
+            self.last = self.next();
+        }
+        self.last.at - first
     }
 
     /// Waits until at least so many more records have passed, and gives what they cost.
