@@ -1,9 +1,9 @@
 //! Plugins in C and Go give what the one in Rust gives, also over a kill; their states are the same, byte for byte.
 
 use weir_tests::flights::{FlightsCase, FlightsOptions};
-use weir_tests::guest;
 use weir_tests::process::{Ended, Running};
 use weir_tests::scratch::{Scratch, files_below};
+use weir_tests::{guest, judge};
 
 /// The flights job with another build of `carrier-stats`.
 fn use_plugin(case: &FlightsCase, name: &str) {
@@ -77,6 +77,22 @@ fn a_plugin_that_wants_the_clock_gets_one_that_stands_still() {
     assert!(lines.len() > 400 && lines.iter().all(|line| line == "1000"), "{lines:?}");
 }
 
+#[test]
+fn a_plugin_that_is_granted_the_clock_sees_the_time() {
+    let case = FlightsCase::new(FlightsOptions { rows: 500, rate: None, ..FlightsOptions::default() });
+    let (rust, other) = (guest("carrier_stats").display().to_string(), guest("wants_clock").display().to_string());
+    let granted = format!("{other}\"\ngrants = {{ clock = true, random = true }}\n#\"");
+    case.edit(&[(&rust, &granted)]);
+    let idle = "operator 'stats': grants.random has no effect: its component does not import wasi:random/";
+    let checked = Running::start(case.scratch.folder(), &["check", "job.toml"], &[]).finish().expect_code(0);
+    checked.expect_text(&["may      see the time: a replayed record may give another result", "the time, as granted", idle]);
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("it is after 1970").as_millis();
+    case.run(&[], &[]).expect_code(0);
+    let lines = judge::lines(&case.scratch.path("out/stats")).expect("output");
+    let is_now = |line: &String| line.parse::<u128>().is_ok_and(|ms| (since..since + 300_000).contains(&ms));
+    assert!(lines.len() > 400 && lines.iter().all(is_now), "{lines:?}");
+}
+
 /// A job with the Go guest that looks around, over these lines.
 fn probe(lines: &[&str]) -> (Scratch, Ended) {
     let scratch = Scratch::new();
@@ -108,7 +124,7 @@ path = "out"
             plugin.display()
         ),
     );
-    let ended = Running::start(scratch.folder(), &["run", "job.toml", "--data", "data"], &[]).finish();
+    let ended = Running::start(scratch.folder(), &["run", "job.toml", "--data", "data"], &[("TZ", "UTC")]).finish();
     (scratch, ended)
 }
 
@@ -120,13 +136,18 @@ fn a_go_runtime_finds_nothing_and_keeps_its_memory() {
     let (scratch, ended) = probe(&lines);
     let ended = ended.expect_code(0);
     assert!(ended.stderr.contains("seen on standard error"), "{}", ended.stderr);
-    let parts = files_below(&scratch.path("out"));
-    let part = parts.iter().find(|part| part.starts_with("part-")).expect("something was committed");
-    let text = std::fs::read_to_string(scratch.path("out").join(part)).expect("a part can be read");
+    let text = committed(&scratch);
     let kept = (1..=5).map(|n| format!("kept {}", 64 * n));
     let expected: Vec<String> =
         ["slept 1h0m0s until 1970-01-01T01:00:01Z", "0 [] true"].map(str::to_owned).into_iter().chain(kept).collect();
     assert_eq!(text.lines().collect::<Vec<_>>(), expected);
+}
+
+/// The one committed file.
+fn committed(scratch: &Scratch) -> String {
+    let parts = files_below(&scratch.path("out"));
+    let part = parts.iter().find(|part| part.starts_with("part-")).expect("something was committed");
+    std::fs::read_to_string(scratch.path("out").join(part)).expect("a part can be read")
 }
 
 #[test]

@@ -221,7 +221,7 @@ fn every_guest_has_a_test() {
 #[test]
 fn wit_items_are_documented() {
     let mut faults = Vec::new();
-    for name in ["types", "state", "operator", "sink"] {
+    for name in ["types", "state", "operator", "sink", "http"] {
         let path = repository().join("wit").join(format!("{name}.wit"));
         let text = std::fs::read_to_string(&path).expect("the contract lies in wit/");
         let mut before = "";

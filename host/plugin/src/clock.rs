@@ -1,11 +1,16 @@
 //! The only file of this crate that reads a clock.
 
 use cpu_time::ThreadTime;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Now, on the clock that never goes back.
 pub(crate) fn monotonic() -> Instant {
     Instant::now()
+}
+
+/// Now, in nanoseconds since the Unix epoch: for guests that were granted the time. A clock before 1970 reads 0.
+pub(crate) fn wall_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// CPU time of this thread so far: what a guest has computed, however busy the machine is. One system call.

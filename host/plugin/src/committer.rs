@@ -2,7 +2,7 @@
 
 use crate::error::{CallError, CallErrorKind, Function};
 use crate::exports::CommitterFunctions;
-use crate::grants::{Folders, Grants};
+use crate::grants::{Grants, Reach};
 use crate::limits::Limits;
 use crate::load::Plugin;
 use crate::store::{Guest, Who};
@@ -132,8 +132,8 @@ impl Open {
     fn new(plugin: &Arc<Plugin>, setup: &CommitterSetup) -> Result<Self, CallError> {
         let exports = plugin.sink_exports().expect("a committer is made from a sink");
         let who = Who { plugin: plugin.describe().plugin_name().into(), operator: setup.sink.clone(), subtask: None };
-        let folders = Folders::open(&setup.grants).map_err(|kind| who.error(Function::Instantiate, kind))?;
-        let mut guest = plugin.instantiate(who, setup.limits, folders)?;
+        let reach = Reach::open(&setup.grants).map_err(|kind| who.error(Function::Instantiate, kind))?;
+        let mut guest = plugin.instantiate(who, setup.limits, reach)?;
         let (store, instance) = guest.parts();
         let functions = exports.committer(store, instance).expect("types were checked at load");
         let arguments = (setup.job.clone(), setup.sink.clone(), setup.config.clone());

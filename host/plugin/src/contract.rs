@@ -11,6 +11,7 @@ const PACKAGE: &str = "weir:plugin";
 pub(crate) const HOST: &str = "weir:plugin/host@1.0.0";
 pub(crate) const KEYED_STATE: &str = "weir:plugin/keyed-state@1.0.0";
 pub(crate) const FILES: &str = "weir:plugin/files@1.0.0";
+pub(crate) const HTTP: &str = "weir:plugin/http@1.0.0";
 pub(crate) const OPERATOR: &str = "weir:plugin/operator@1.0.0";
 pub(crate) const END_OF_INPUT: &str = "weir:plugin/end-of-input@1.0.0";
 pub(crate) const TIMERS: &str = "weir:plugin/timers@1.0.0";
@@ -36,7 +37,8 @@ pub enum PluginKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct World {
     pub(crate) kind: PluginKind,
-    pub(crate) imports_files: bool,
+    /// Imports `files` or `http`.
+    pub(crate) acts_outside: bool,
     /// Interfaces of WASI, and what each gives.
     pub(crate) wasi: Vec<(String, &'static str)>,
 }
@@ -47,7 +49,7 @@ pub(crate) fn check(component: &Component) -> Result<World, String> {
     let engine = component.engine();
     let exports: Vec<&str> = ty.exports(engine).map(|(name, _)| name).collect();
     let kind = kind_of(&exports)?;
-    let (mut imports_files, mut wasi) = (false, Vec::new());
+    let (mut acts_outside, mut wasi) = (false, Vec::new());
     for (name, import) in ty.imports(engine) {
         // Types alone ask nothing of the host.
         let asks = match &import.ty {
@@ -60,9 +62,9 @@ pub(crate) fn check(component: &Component) -> Result<World, String> {
             wasi.push((name.to_owned(), gives));
             continue;
         }
-        imports_files |= check_import(name, kind, asks)? == Some("files");
+        acts_outside |= matches!(check_import(name, kind, asks)?, Some("files" | "http"));
     }
-    Ok(World { kind, imports_files, wasi })
+    Ok(World { kind, acts_outside, wasi })
 }
 
 /// An interface name, `package/interface@major.minor.patch`.
@@ -128,7 +130,7 @@ fn kind_of(exports: &[&str]) -> Result<PluginKind, String> {
 fn check_import(name: &str, kind: PluginKind, asks: bool) -> Result<Option<&str>, String> {
     match (ours(name)?, kind) {
         (Some("types" | "sink-types"), _) if !asks => Ok(None),
-        (Some(interface @ ("host" | "files")), _) => Ok(asks.then_some(interface)),
+        (Some(interface @ ("host" | "files" | "http")), _) => Ok(asks.then_some(interface)),
         (Some(interface @ "keyed-state"), PluginKind::Operator { .. }) => Ok(asks.then_some(interface)),
         (Some(interface @ "timer-service"), PluginKind::Operator { timers: true, .. }) => Ok(asks.then_some(interface)),
         (Some("timer-service"), _) => {

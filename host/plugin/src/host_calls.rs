@@ -2,6 +2,7 @@
 
 mod files;
 mod host;
+mod http;
 mod keyed_state;
 mod timer_service;
 mod wasi;
@@ -9,7 +10,7 @@ mod wasi;
 pub(crate) use host::tell_dropped;
 pub(crate) use wasi::{link as link_wasi, tell_unended_lines};
 
-use crate::contract::{FILES, HOST, KEYED_STATE, TIMER_SERVICE};
+use crate::contract::{FILES, HOST, HTTP, KEYED_STATE, TIMER_SERVICE};
 use crate::store::HostState;
 use wasmtime::Engine;
 use wasmtime::component::Linker;
@@ -21,6 +22,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<HostState>> {
     keyed_state::link(&mut linker.instance(KEYED_STATE)?)?;
     timer_service::link(&mut linker.instance(TIMER_SERVICE)?)?;
     files::link(&mut linker.instance(FILES)?)?;
+    http::link(&mut linker.instance(HTTP)?)?;
     Ok(linker)
 }
 

@@ -5,9 +5,10 @@ use crate::describe::{Descriptor, OperatorDescriptor, SinkDescriptor};
 use crate::engine::PluginEngine;
 use crate::error::{CallError, LoadError};
 use crate::exports::{Exports, OperatorExports, SinkExports};
-use crate::grants::Folders;
+use crate::grants::{Grants, Reach};
 use crate::limits::Limits;
 use crate::store::{Guest, HostState, Who};
+use crate::wasi::granted;
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{self, Read};
@@ -120,14 +121,14 @@ impl Plugin {
         self.bytes
     }
 
-    /// Whether it asks for granted folders.
-    pub fn imports_files(&self) -> bool {
-        self.world.imports_files
+    /// Whether it asks for granted folders or origins.
+    pub fn acts_outside(&self) -> bool {
+        self.world.acts_outside
     }
 
-    /// What it imports of WASI: the interface, and what that gives.
-    pub fn wasi(&self) -> &[(String, &'static str)] {
-        &self.world.wasi
+    /// What it imports of WASI: the interface, and what that gives with these grants.
+    pub fn wasi(&self, grants: &Grants) -> Vec<(&str, &'static str)> {
+        self.world.wasi.iter().map(|(name, gives)| (name.as_str(), granted(name, grants).unwrap_or(gives))).collect()
     }
 
     pub(crate) fn operator_exports(&self) -> Option<&OperatorExports> {
@@ -145,9 +146,9 @@ impl Plugin {
     }
 
     /// A fresh instance; nothing but its start code has run.
-    pub(crate) fn instantiate(&self, who: Who, limits: Limits, folders: Folders) -> Result<Guest, CallError> {
+    pub(crate) fn instantiate(&self, who: Who, limits: Limits, reach: Reach) -> Result<Guest, CallError> {
         let side_outputs = self.operator().map_or(0, |operator| operator.side_outputs.len());
-        let state = HostState::new(who, limits, folders, side_outputs, self.engine.ticks().clone());
+        let state = HostState::new(who, limits, reach, side_outputs, self.engine.ticks().clone());
         Guest::instantiate(&self.pre, state)
     }
 
@@ -177,7 +178,7 @@ fn describe(
     limits: Limits,
 ) -> Result<Descriptor, LoadError> {
     let who = Who { plugin: name.into(), ..Who::default() };
-    let state = HostState::new(who, limits, Folders::default(), 0, engine.ticks().clone());
+    let state = HostState::new(who, limits, Reach::default(), 0, engine.ticks().clone());
     let mut guest = Guest::instantiate(pre, state)?;
     exports.check_types(&mut guest).map_err(|reason| LoadError::World { name: name.into(), reason })?;
     let refuse = |reason| LoadError::Descriptor { name: name.into(), reason };

@@ -2,7 +2,7 @@
 
 use crate::error::{CallError, CallErrorKind, Function};
 use crate::exports::{CloseFn, OpenFn};
-use crate::grants::{Folders, Grants};
+use crate::grants::{Grants, Reach};
 use crate::host_calls::{tell_dropped, tell_unended_lines};
 use crate::limits::Limits;
 use crate::load::Plugin;
@@ -36,8 +36,8 @@ impl TaskSetup {
             operator: self.task.operator.clone(),
             subtask: Some(self.task.subtask),
         };
-        let folders = Folders::open(&self.grants).map_err(|kind| who.error(Function::Instantiate, kind))?;
-        let mut guest = plugin.instantiate(who, self.limits, folders)?;
+        let reach = Reach::open(&self.grants).map_err(|kind| who.error(Function::Instantiate, kind))?;
+        let mut guest = plugin.instantiate(who, self.limits, reach)?;
         if describe(&mut guest)?.as_ref() != at_load {
             let why = "describe gave another answer than at load; it must be pure".into();
             return Err(guest.error(Function::Describe, CallErrorKind::Malformed(why)));

@@ -92,7 +92,7 @@ impl SinkWriterInstance {
     fn apply_appends(&mut self) -> Result<(), CallErrorKind> {
         let state = self.guest.state();
         for append in std::mem::take(&mut state.running.appends) {
-            let folder = state.folders.get(&append.grant).expect("the grant was found when it was staged");
+            let folder = state.reach.folder(&append.grant).expect("the grant was found when it was staged");
             folder.append_io(&append.path, &append.bytes).map_err(|source| {
                 let what = format!("appending {} bytes to {} in {}", append.bytes.len(), append.path, folder.path().display());
                 CallErrorKind::Environment { what, source }

@@ -4,7 +4,7 @@ use crate::batch::{Malformed, RecordBatch};
 use crate::clock;
 use crate::engine::{TICK, Ticks, ticks_in};
 use crate::error::{CallError, CallErrorKind, CallSite, Function};
-use crate::grants::Folders;
+use crate::grants::Reach;
 use crate::limits::{LimitBreach, LimitKind, Limiter, Limits};
 use crate::loan::{Loan, lend};
 use crate::log_budget::LogBudget;
@@ -41,7 +41,7 @@ impl Who {
 pub(crate) struct HostState {
     pub(crate) who: Who,
     pub(crate) limits: Limits,
-    pub(crate) folders: Folders,
+    pub(crate) reach: Reach,
     /// Side outputs that the plugin declares: bound of `emit`'s port.
     pub(crate) side_outputs: usize,
     pub(crate) log: LogBudget,
@@ -103,18 +103,18 @@ impl Running {
 }
 
 impl HostState {
-    pub(crate) fn new(who: Who, limits: Limits, folders: Folders, side_outputs: usize, ticks: Arc<Ticks>) -> Self {
+    pub(crate) fn new(who: Who, limits: Limits, reach: Reach, side_outputs: usize, ticks: Arc<Ticks>) -> Self {
         HostState {
             who,
             limits,
-            folders,
+            wasi: Wasi::new(reach.wasi.clone()),
+            reach,
             side_outputs,
             log: LogBudget::new(ticks.now()),
             clocks: TimerClocks::default(),
             loan: Loan::default(),
             running: Running::new(Function::Instantiate),
             host_times: HostTimes::default(),
-            wasi: Wasi::default(),
             limiter: Limiter::new(limits),
             ticks,
             deadline: 0,

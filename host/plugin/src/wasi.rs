@@ -2,7 +2,11 @@
 //!
 //! Clocks show 1970 and move only while the guest sleeps (which takes no time), random bytes are the same ones in every
 //! instance, arguments, environment and folders are empty, standard input has ended. What is written to standard output and
-//! error goes to the plugin's log. Nothing of it needs a grant.
+//! error goes to the plugin's log. Nothing of it needs a grant. A job may grant variables, the real time and real random bytes.
+
+use crate::clock::{self, monotonic};
+use crate::grants::{Grants, WasiGrants};
+use std::time::Instant;
 
 /// What both clocks show at first. Not 0: Go's runtime takes a monotonic 0 for a broken clock.
 const BEGIN_NS: u64 = 1_000_000_000;
@@ -36,9 +40,22 @@ pub(crate) fn gives(name: &str) -> Option<&'static str> {
     })
 }
 
+/// What an interface gives instead, as the job grants it; none: as without.
+pub(crate) fn granted(name: &str, grants: &Grants) -> Option<&'static str> {
+    let (interface, _) = name.strip_prefix("wasi:")?.split_once('@')?;
+    match interface {
+        "clocks/wall-clock" | "clocks/monotonic-clock" if grants.clock => Some("the time, as granted; sleeping takes none"),
+        "random/random" | "random/insecure" | "random/insecure-seed" if grants.random => Some("random bytes, as granted"),
+        "cli/environment" if !grants.env.is_empty() => Some("the granted variables, no arguments"),
+        _ => None,
+    }
+}
+
 /// What the host keeps of it for one instance.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Wasi {
+    granted: WasiGrants,
+    begun: Instant,
     /// How long the guest has slept.
     slept_ns: u64,
     /// State of the random sequence.
@@ -51,18 +68,46 @@ pub(crate) struct Wasi {
 }
 
 impl Wasi {
-    /// What both clocks show, in nanoseconds.
+    /// For a fresh instance.
+    pub(crate) fn new(granted: WasiGrants) -> Self {
+        Wasi {
+            granted,
+            begun: monotonic(),
+            slept_ns: 0,
+            random: 0,
+            pollables: Vec::new(),
+            output: Lines::default(),
+            error: Lines::default(),
+        }
+    }
+
+    /// Names and values of the granted variables.
+    pub(crate) fn environment(&self) -> Vec<(String, String)> {
+        self.granted.env.iter().map(|(name, value)| (name.clone(), value.as_str().to_owned())).collect()
+    }
+
+    /// What the monotonic clock shows, in nanoseconds.
     pub(crate) fn now_ns(&self) -> u64 {
-        self.slept_ns.saturating_add(BEGIN_NS)
+        let passed = if self.granted.clock { self.begun.elapsed().as_nanos() as u64 } else { 0 };
+        self.slept_ns.saturating_add(BEGIN_NS).saturating_add(passed)
+    }
+
+    /// What the clock on the wall shows, in nanoseconds since the Unix epoch.
+    pub(crate) fn wall_ns(&self) -> u64 {
+        if self.granted.clock { clock::wall_ns().saturating_add(self.slept_ns) } else { self.now_ns() }
     }
 
     /// Time passes until `deadline`, all at once.
     pub(crate) fn sleep_until(&mut self, deadline: u64) {
-        self.slept_ns = self.slept_ns.max(deadline.saturating_sub(BEGIN_NS));
+        self.slept_ns = self.slept_ns.saturating_add(deadline.saturating_sub(self.now_ns()));
     }
 
-    /// The next eight random bytes (SplitMix64 from 0).
+    /// The next eight random bytes: SplitMix64 from 0, or the system's if they are granted.
     pub(crate) fn random(&mut self) -> u64 {
+        if self.granted.random {
+            // A system that has no random bytes left to give does not run at all.
+            return getrandom::u64().expect("the system gives random bytes");
+        }
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -132,7 +177,7 @@ mod tests {
 
     #[test]
     fn time_passes_only_in_sleep() {
-        let mut wasi = Wasi::default();
+        let mut wasi = Wasi::new(WasiGrants::default());
         assert_eq!(wasi.now_ns(), BEGIN_NS);
         let (late, early, ready) = (wasi.subscribe(BEGIN_NS + 70), wasi.subscribe(BEGIN_NS + 50), wasi.subscribe(0));
         assert_eq!(wasi.poll(&[late, ready]), [1]);
@@ -149,12 +194,29 @@ mod tests {
     #[test]
     fn random_bytes_are_the_same_in_every_instance() {
         let draw = || {
-            let mut wasi = Wasi::default();
+            let mut wasi = Wasi::new(WasiGrants::default());
             [wasi.random(), wasi.random(), wasi.random()]
         };
         assert_eq!(draw(), draw());
         // The first values of the published SplitMix64 with seed 0.
         assert_eq!(draw()[..2], [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
+    }
+
+    #[test]
+    fn what_is_granted_is_real() {
+        let grants =
+            Grants { clock: true, random: true, env: [("TZ".to_owned(), crate::Hidden::new("UTC"))].into(), ..Grants::default() };
+        let reach = crate::grants::Reach::open(&grants).expect("no folder is opened");
+        let (mut one, mut other) = (Wasi::new(reach.wasi.clone()), Wasi::new(reach.wasi));
+        assert_ne!([one.random(), one.random()], [other.random(), other.random()]);
+        assert_eq!(one.environment(), [("TZ".to_owned(), "UTC".to_owned())]);
+        let (wall, now) = (one.wall_ns(), one.now_ns());
+        assert!(wall > 1_700_000_000_000_000_000, "{wall}");
+        one.sleep_until(now + 5_000_000_000);
+        assert!(one.wall_ns() - wall >= 5_000_000_000 - 1_000_000, "sleeping moves it on");
+        assert_eq!(granted("wasi:clocks/wall-clock@0.2.0", &grants), Some("the time, as granted; sleeping takes none"));
+        assert_eq!(granted("wasi:cli/exit@0.2.0", &grants), None);
+        assert_eq!(granted("wasi:random/random@0.2.0", &Grants::default()), None);
     }
 
     #[test]

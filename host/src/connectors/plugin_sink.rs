@@ -8,13 +8,13 @@ use super::{
     AbortAnswer, CommitAnswer, Committable, Committer, CommitterContext, ConnectorError, DurableStep, Guarantee, Prepared,
     SinkConnector, SinkTask, SinkWriter,
 };
-use crate::graph::{GrantsSpec, LimitsSpec, SinkConnectorSpec, SinkSpec};
+use crate::graph::{GrantsSpec, HttpGrantSpec, LimitsSpec, Secret, SinkConnectorSpec, SinkSpec};
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_plugin::batch::RecordBatch;
 use weir_plugin::{
-    AbortOutcome, BadRecordPolicy, CallError, CallErrorKind, CommitterInstance, CommitterSetup, Failure, Grants, Limits, Outcome,
-    Plugin, Retries, SupervisedWriter, TaskInfo, TaskSetup,
+    AbortOutcome, BadRecordPolicy, CallError, CallErrorKind, CommitterInstance, CommitterSetup, Failure, Grants, Hidden,
+    HttpGrant, Limits, Outcome, Plugin, Retries, SupervisedWriter, TaskInfo, TaskSetup,
 };
 use weir_protocol::{CheckpointId, Generation, Lineage, TransactionId};
 
@@ -138,13 +138,26 @@ fn sink_plugin(spec: &SinkSpec, plugins: &dyn PluginSource, sha256: Option<&str>
     Ok(plugin)
 }
 
-fn limits_of(spec: &LimitsSpec) -> Limits {
+/// Limits of the plugin host from those of the job file.
+pub(crate) fn limits_of(spec: &LimitsSpec) -> Limits {
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     Limits { memory: bytes(spec.memory_bytes), call: spec.call, emit: bytes(spec.emit_bytes), ..Limits::default() }
 }
 
-fn grants_of(spec: &GrantsSpec) -> Grants {
-    Grants { folders: spec.folders.clone() }
+/// Grants of the plugin host from those of the job file.
+pub(crate) fn grants_of(spec: &GrantsSpec) -> Grants {
+    let hidden = |secret: &Secret| Hidden::new(secret.expose());
+    let http = spec.http.iter().map(|(name, HttpGrantSpec { origin, headers, timeout })| {
+        let headers = headers.iter().map(|(name, value)| (name.clone(), hidden(value))).collect();
+        (name.clone(), HttpGrant { origin: origin.clone(), headers, timeout: *timeout })
+    });
+    Grants {
+        folders: spec.folders.clone(),
+        http: http.collect(),
+        env: spec.env.iter().map(|(name, value)| (name.clone(), hidden(value))).collect(),
+        clock: spec.clock,
+        random: spec.random,
+    }
 }
 
 /// What a failed call means for the job. The text names plugin, sink and function.

@@ -1,9 +1,9 @@
 //! Wasm plugins as operators: the bridge between the plugin host, which knows no runtime, and the subtasks.
 
 use super::provider::{InstanceTask, OperatorProvider};
-use crate::connectors::plugin_sink::PluginSource;
+use crate::connectors::plugin_sink::{PluginSource, grants_of, limits_of};
 use crate::connectors::{ConnectorError, Remedy};
-use crate::graph::{BadRecordPolicy, GrantsSpec, LimitsSpec, OperatorSpec, PluginFacts, Problem, SinkConnectorSpec, SinkSpec};
+use crate::graph::{BadRecordPolicy, LimitsSpec, OperatorSpec, PluginFacts, Problem, SinkConnectorSpec, SinkSpec};
 use crate::store::manifest::StateManifest;
 use crate::task::operator::{OperatorFailure, StreamOperator};
 use crate::task::timers::{TIMERS_KIND, TIMERS_NAME, TIMERS_SCHEMA};
@@ -12,9 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use weir_plugin::{
-    Grants, Limits, LoadOptions, Plugin, PluginEngine, PluginKind, Retries, SupervisedOperator, TaskInfo, TaskSetup,
-};
+use weir_plugin::{LoadOptions, Plugin, PluginEngine, PluginKind, Retries, SupervisedOperator, TaskInfo, TaskSetup};
 
 /// Loads plugins once for each file, and makes instances of them.
 pub struct WasmProvider {
@@ -57,21 +55,15 @@ struct Loaded {
     bytes: bytes::Bytes,
 }
 
-/// Limits of the plugin host from those of the job file.
-pub fn limits_of(spec: &LimitsSpec) -> Limits {
-    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-    Limits { memory: size(spec.memory_bytes), call: spec.call, emit: size(spec.emit_bytes), ..Limits::default() }
-}
-
-/// Grants of the plugin host from those of the job file.
-pub fn grants_of(spec: &GrantsSpec) -> Grants {
-    Grants { folders: spec.folders.clone() }
-}
-
 impl WasmProvider {
     /// Nothing is loaded yet.
     pub fn new(engine: Arc<PluginEngine>) -> Self {
         WasmProvider { engine, loaded: Mutex::default(), digests: Mutex::default() }
+    }
+
+    /// What compiles and runs its plugins.
+    pub fn engine(&self) -> Arc<PluginEngine> {
+        Arc::clone(&self.engine)
     }
 
     /// Loads a plugin for a node of the job, checking its pin and kind.
@@ -203,7 +195,11 @@ impl OperatorProvider for WasmProvider {
             inputs: descriptor.inputs.unwrap_or(0),
             ends: wants_end(&plugin),
             timers: has_timers,
-            wasi: plugin.wasi().iter().map(|(interface, gives)| format!("{interface}: {gives}")).collect(),
+            wasi: plugin
+                .wasi(&grants_of(&operator.grants))
+                .iter()
+                .map(|(interface, gives)| format!("{interface}: {gives}"))
+                .collect(),
         })
     }
 

@@ -16,6 +16,8 @@ pub struct Description {
     pub settings: Vec<Setting>,
     /// What each operator's plugin declares.
     pub plugins: Vec<PluginDescription>,
+    /// What each plugin may reach outside, sinks included.
+    pub permissions: Vec<PermissionDescription>,
     /// One for each task.
     pub stages: Vec<StageDescription>,
     /// One for each edge.
@@ -43,6 +45,17 @@ pub struct PluginDescription {
     pub timers: bool,
     /// What it imports of WASI and gets, as `interface: what`.
     pub wasi: Vec<String>,
+}
+
+/// What a plugin may reach outside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PermissionDescription {
+    /// As `operator parse`.
+    pub place: String,
+    /// Each thing that it may do, in words.
+    pub may: Vec<String>,
+    /// All that it may not.
+    pub may_not: Vec<&'static str>,
 }
 
 /// A chain of nodes in one thread, times its parallelism.
@@ -94,6 +107,7 @@ impl Description {
             job: graph.name.clone(),
             settings: graph.settings.clone(),
             plugins: graph.operators.iter().map(|operator| plugin(&operator.name, &facts[&operator.name])).collect(),
+            permissions: permissions(graph),
             stages: stages(execution),
             edges: edges(graph, facts, execution),
             paths: paths(graph, facts, execution),
@@ -112,6 +126,43 @@ fn plugin(operator: &str, facts: &PluginFacts) -> PluginDescription {
         end_of_input: facts.ends,
         timers: facts.timers,
         wasi: facts.wasi.clone(),
+    }
+}
+
+fn permissions(graph: &JobGraph) -> Vec<PermissionDescription> {
+    let operators = graph.operators.iter().map(|operator| (format!("operator {}", operator.name), &operator.grants));
+    let sinks = graph.sinks.iter().filter_map(|sink| match &sink.connector {
+        SinkConnectorSpec::Plugin { grants, .. } => Some((format!("sink {}", sink.name), grants)),
+        _ => None,
+    });
+    operators.chain(sinks).map(|(place, grants)| permission(place, grants)).collect()
+}
+
+fn permission(place: String, grants: &GrantsSpec) -> PermissionDescription {
+    let folders = grants.folders.iter().map(|(name, path)| format!("read and write files in {} (as '{name}')", path.display()));
+    let http = grants.http.iter().map(|(name, HttpGrantSpec { origin, headers, .. })| {
+        let with = match headers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>()[..] {
+            [] => String::new(),
+            ref names => format!("; the host adds {}, which the plugin does not see", names.join(", ")),
+        };
+        let name = if name == origin { String::new() } else { format!(" (as '{name}')") };
+        format!("send HTTP requests to {origin}{name}{with}")
+    });
+    let env = grants.env.keys().map(|name| format!("see the environment variable {name}"));
+    let clock = grants.clock.then(|| "see the time: a replayed record may give another result".to_owned());
+    let random = grants.random.then(|| "draw random numbers: a replayed record may give another result".to_owned());
+    let all = [
+        ("files", grants.folders.is_empty()),
+        ("network", grants.http.is_empty()),
+        ("environment", grants.env.is_empty()),
+        ("time", !grants.clock),
+        ("random numbers", !grants.random),
+        ("other programs", true),
+    ];
+    PermissionDescription {
+        place,
+        may: folders.chain(http).chain(env).chain(clock).chain(random).collect(),
+        may_not: all.iter().filter(|(_, is_denied)| *is_denied).map(|(what, _)| *what).collect(),
     }
 }
 
@@ -218,6 +269,14 @@ fn operator_reasons(operator: &OperatorSpec, facts: &PluginFacts, why: &mut Vec<
     for grant in operator.grants.folders.keys() {
         why.push(format!(
             "what '{name}' writes to its folder '{grant}' is outside the checkpoint: after a restart it may be written again"
+        ));
+    }
+    for grant in operator.grants.http.keys() {
+        why.push(format!("what '{name}' asks of '{grant}' is outside the checkpoint: after a restart it may be asked again"));
+    }
+    if operator.grants.clock || operator.grants.random {
+        why.push(format!(
+            "'{name}' sees the time or random numbers: a record that is replayed may give another result than the first time"
         ));
     }
     match operator.on_bad_record {

@@ -321,6 +321,15 @@ impl<'d, 'a> Section<'d, 'a> {
         Some(section)
     }
 
+    /// The table of a key that is the user's own; none if it is none.
+    pub fn entry_table(&self, key: &str) -> Option<Section<'d, 'a>> {
+        let value = self.table.get(key)?;
+        let table = value.get_ref().as_table()?;
+        let mut section = Section::new(self.document, self.title.clone(), value.span(), table);
+        section.prefix = format!("{}{key}.", self.prefix);
+        Some(section)
+    }
+
     /// An empty section in the place of a table that was left out, so that its defaults are read alike.
     pub fn absent(&self, key: &str, empty: &'d DeTable<'a>) -> Section<'d, 'a> {
         let mut section = Section::new(self.document, self.title.clone(), self.span.clone(), empty);

@@ -229,7 +229,9 @@ fn what_comes_from_the_environment_is_never_shown() {
 fn a_stored_section_gives_the_sink_back() {
     let text = changed(
         "connector = \"file\"\nfrom = \"parse\"\npath = \"out\"",
-        "connector = \"plugin\"\nfrom = \"parse\"\nplugin = \"s.wasm\"\nconfig = { p = \"${SECRET}\" }\ngrants = { folders = { out = \"${OUT}\" } }",
+        "connector = \"plugin\"\nfrom = \"parse\"\nplugin = \"s.wasm\"\nconfig = { p = \"${SECRET}\" }\n\
+         grants = { folders = { out = \"${OUT}\" }, env = [\"SECRET\"], clock = true, http = { a = { origin = \"https://a.example\", \
+         headers = { Authorization = \"Bearer ${SECRET}\" } }, b = \"http://b.example:80/\" } }",
     );
     for text in [MINIMAL.to_owned(), text, changed("path = \"out\"", "path = \"$${OUT}\"")] {
         let sink = parsed(&text).sinks.remove(0);
@@ -251,7 +253,11 @@ fn a_stored_section_gives_the_sink_back() {
                 SinkConnectorSpec::Plugin { plugin: b, config: bc, grants: bg, .. },
             ) => {
                 assert_eq!((a, &**ac), (b, &**bc));
-                assert_eq!(ag.folders, bg.folders);
+                assert_eq!(ag, bg);
+                assert_eq!(ag.env["SECRET"].expose(), "hunter2");
+                assert_eq!((ag.clock, ag.random), (true, false));
+                assert_eq!(ag.http["a"].headers[0].1.expose(), "Bearer hunter2");
+                assert_eq!(ag.http["b"].origin, "http://b.example:80");
                 assert_eq!(ag.folders["out"], PathBuf::from("/results"));
             }
             other => panic!("{other:?}"),
@@ -381,10 +387,6 @@ fn what_a_later_version_will_know_is_refused_by_name() {
         ("checkpoint", "storage = \"az://b/x\"", "storage at az:// is not in this version"),
         ("state", "ttl = \"1h\"", "'ttl' is not in this version"),
         ("operator", "ttl = \"1h\"", "'ttl' is not in this version"),
-        ("operator", "grants = { http = [\"x\"] }", "'grants.http' is not in this version"),
-        ("operator", "grants = { env = [\"TZ\"] }", "'grants.env' is not in this version"),
-        ("operator", "grants = { clock = true }", "'grants.clock' is not in this version"),
-        ("operator", "grants = { random = true }", "'grants.random' is not in this version"),
     ] {
         let problems = parse(&line(section, key)).expect_err(key);
         assert!(problems.len() == 1 && problems[0].contains(want), "{key}: {problems:?}");
@@ -616,4 +618,32 @@ fn the_cache_is_a_quarter_of_the_memory_up_to_a_gibibyte() {
 fn a_job_file_that_cannot_be_read_is_a_problem() {
     let problems = job_file::load(Path::new("/nowhere/job.toml"), &environment).expect_err("there is no such file");
     assert!(problems[0].to_string().starts_with("/nowhere/job.toml: the job file can't be read: "), "{problems:?}");
+}
+
+#[test]
+fn what_can_not_be_granted_is_refused_with_its_reason() {
+    for (grants, want) in [
+        ("env = \"TZ\"", "'grants.env' is a string, not a list"),
+        ("env = [1]", "'grants.env' holds a number, not a string"),
+        ("env = [\"NOT_SET\"]", "the environment variable NOT_SET is not set"),
+        ("env = [\"A B\"]", "doesn't name an environment variable"),
+        ("clock = \"yes\"", "'grants.clock' is a string"),
+        ("http = true", "'grants.http' is a boolean, neither a table nor a list"),
+        ("http = [\"api.example.com\"]", "\"api.example.com\" is no origin"),
+        ("http = [\"https://api.example.com/v1\"]", "is no origin"),
+        ("http = [\"https://user@api.example.com\"]", "is no origin"),
+        ("http = { A = \"https://a.example\" }", "'A' can't be the name of a granted origin"),
+        ("http = { a = { } }", "'grants.http.a.origin' is missing"),
+        ("http = { a = { origin = \"https://a.example\", header = {} } }", "header"),
+        ("http = { a = { origin = \"https://a.example\", headers = { \"X Y\" = \"1\" } } }", "'X Y' is no name of a header"),
+        (
+            "http = { a = { origin = \"https://a.example\", headers = { X-Api-Key = \"s3cret\" } } }",
+            "'X-Api-Key' stands in the job file",
+        ),
+        ("sockets = []", "'grants.sockets'"),
+    ] {
+        let problems = parse(&changed("from = \"in\"", &format!("from = \"in\"\ngrants = {{ {grants} }}"))).expect_err(grants);
+        assert!(problems.len() == 1 && problems[0].contains(want), "{grants}: {problems:?}");
+        assert!(!problems[0].contains("s3cret"), "{problems:?}");
+    }
 }

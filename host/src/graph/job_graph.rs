@@ -2,7 +2,7 @@
 
 use super::document::Setting;
 use super::execution::NodeRef;
-use super::kafka_spec::{KafkaSinkSpec, KafkaSourceSpec};
+use super::kafka_spec::{KafkaSinkSpec, KafkaSourceSpec, Secret};
 use crate::connectors::Guarantee;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -275,10 +275,29 @@ pub struct LimitsSpec {
 }
 
 /// `grants = { … }`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GrantsSpec {
     /// Name → absolute folder.
     pub folders: BTreeMap<String, PathBuf>,
+    /// Name → origin.
+    pub http: BTreeMap<String, HttpGrantSpec>,
+    /// Variables of the environment, with their values.
+    pub env: BTreeMap<String, Secret>,
+    /// The real time.
+    pub clock: bool,
+    /// Real random bytes.
+    pub random: bool,
+}
+
+/// `grants.http.<name> = { … }`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpGrantSpec {
+    /// As `https://api.example.com`.
+    pub origin: String,
+    /// What the host adds to each request.
+    pub headers: Vec<(String, Secret)>,
+    /// For a request and its answer.
+    pub timeout: Duration,
 }
 
 /// `on_bad_record`.

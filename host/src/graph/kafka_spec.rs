@@ -57,6 +57,11 @@ impl Secret {
         Secret { value, shown }
     }
 
+    /// What stands for it.
+    pub fn shown(&self) -> &str {
+        &self.shown
+    }
+
     /// The value: for the client alone.
     pub fn expose(&self) -> &str {
         &self.value

@@ -10,6 +10,7 @@ mod edges;
 mod environment;
 pub mod execution;
 pub mod folders;
+mod grants;
 pub mod job_file;
 mod job_graph;
 mod kafka_settings;

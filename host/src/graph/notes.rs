@@ -15,8 +15,27 @@ pub(super) fn collect(graph: &JobGraph, facts: &BTreeMap<String, PluginFacts>, e
     nested_sinks(graph, &mut notes);
     watermarks(graph, &mut notes);
     timers(graph, facts, &mut notes);
+    idle_grants(graph, facts, &mut notes);
     loops(graph, edges, &mut notes);
     notes
+}
+
+/// Grants of the world that a language's runtime sees, to a component that never looks at it.
+fn idle_grants(graph: &JobGraph, facts: &BTreeMap<String, PluginFacts>, notes: &mut Vec<String>) {
+    for operator in &graph.operators {
+        let GrantsSpec { env, clock, random, .. } = &operator.grants;
+        let grants = [
+            ("env", !env.is_empty(), "wasi:cli/environment"),
+            ("clock", *clock, "wasi:clocks/"),
+            ("random", *random, "wasi:random/"),
+        ];
+        for (grant, _, interface) in grants.iter().filter(|(_, is_granted, _)| *is_granted) {
+            if !facts[&operator.name].wasi.iter().any(|import| import.starts_with(interface)) {
+                let name = &operator.name;
+                notes.push(format!("operator '{name}': grants.{grant} has no effect: its component does not import {interface}"));
+            }
+        }
+    }
 }
 
 fn unread_outputs(graph: &JobGraph, facts: &BTreeMap<String, PluginFacts>, edges: &[EdgeSpec], notes: &mut Vec<String>) {

@@ -1,8 +1,8 @@
 //! What operators and plugin sinks have in common: the component, its config, limits and grants.
 
 use super::document::{Document, Section};
+use super::grants;
 use super::job_graph::{ConfigText, GrantsSpec, LimitsSpec};
-use super::names::is_name;
 use super::paths;
 use super::units;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ pub(super) fn read(section: &mut Section<'_, '_>, folder: &Path) -> PluginSettin
         sha256: sha256(section),
         config: config(section),
         limits: limits(section),
-        grants: grants(section, folder),
+        grants: grants::read(section, folder),
     }
 }
 
@@ -104,72 +104,6 @@ fn read_limits(limits: &mut Section<'_, '_>) -> LimitsSpec {
     LimitsSpec { memory_bytes, call, emit_bytes }
 }
 
-fn grants(section: &mut Section<'_, '_>, folder: &Path) -> GrantsSpec {
-    let mut spec = GrantsSpec::default();
-    let Some(mut grants) = section.table("grants") else {
-        if !section.has("grants") {
-            section.note("grants", "{}", Some("a plugin reaches nothing outside unless the job says so"));
-        }
-        return spec;
-    };
-    for key in ["http", "env"] {
-        if let Some(value) = grants.get(key) {
-            match value.get_ref() {
-                DeValue::Array(items) if items.is_empty() => {}
-                DeValue::Array(_) => {
-                    grants.problem(value.span(), format!("'grants.{key}' is not in this version"), "leave it out");
-                }
-                _ => grants.problem(
-                    value.span(),
-                    format!("'grants.{key}' is not a list"),
-                    "leave it out: it is not in this version",
-                ),
-            }
-        }
-    }
-    for key in ["clock", "random"] {
-        if grants.boolean(key) == Some(true) {
-            grants.problem(grants.span_of(key), format!("'grants.{key}' is not in this version"), "leave it out");
-        }
-    }
-    if let Some(folders) = grants.table("folders") {
-        for (name, span, value) in folders.entries() {
-            read_folder(&folders, folder, (name, span), value.get_ref(), value.span(), &mut spec);
-        }
-    }
-    grants.finish();
-    spec
-}
-
-fn read_folder(
-    folders: &Section<'_, '_>,
-    base: &Path,
-    (name, name_span): (&str, Range<usize>),
-    value: &DeValue<'_>,
-    span: Range<usize>,
-    spec: &mut GrantsSpec,
-) {
-    if !is_name(name) {
-        folders.problem(
-            name_span,
-            format!("'{name}' can't be the name of a granted folder"),
-            "use a-z, 0-9 and '-', begin with a letter",
-        );
-        return;
-    }
-    let DeValue::String(raw) = value else {
-        folders.problem(span, format!("'grants.folders.{name}' is not a string"), "give the path of a folder");
-        return;
-    };
-    folders.note(name, super::document::quote(raw), None);
-    let Some(text) = folders.document.resolve(raw, span, &folders.title) else { return };
-    if text.resolved.is_empty() {
-        folders.problem(text.span, format!("'grants.folders.{name}' is empty"), "give the path of a folder");
-        return;
-    }
-    spec.folders.insert(name.to_owned(), paths::absolute(base, &text.resolved));
-}
-
 /// The settings as a manifest keeps them.
 pub(super) fn stored(
     plugin: &Path,
@@ -178,8 +112,6 @@ pub(super) fn stored(
     limits: &LimitsSpec,
     grants: &GrantsSpec,
 ) -> Vec<(&'static str, Value)> {
-    let folders: serde_json::Map<String, Value> =
-        grants.folders.iter().map(|(name, path)| (name.clone(), literal_path(path))).collect();
     let mut out = vec![
         ("plugin", literal_path(plugin)),
         ("config", config.shown().clone()),
@@ -191,7 +123,7 @@ pub(super) fn stored(
                 "emit": units::show_size(limits.emit_bytes),
             }),
         ),
-        ("grants", json!({ "folders": folders })),
+        ("grants", grants::stored(grants)),
     ];
     if let Some(digest) = sha256 {
         out.push(("sha256", json!(digest)));
@@ -202,7 +134,12 @@ pub(super) fn stored(
 /// A resolved path as a string of a stored section, whose variables are replaced again when it is read: a `${` that was
 /// in the path must stay one.
 pub(super) fn literal_path(path: &Path) -> Value {
-    json!(path.to_string_lossy().replace("${", "$${"))
+    literal(&path.to_string_lossy())
+}
+
+/// The same of any text.
+pub(super) fn literal(text: &str) -> Value {
+    json!(text.replace("${", "$${"))
 }
 
 /// A value as JSON with `${NAME}` as it stands: for output and manifests.

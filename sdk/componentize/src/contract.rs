@@ -3,7 +3,8 @@
 use wit_parser::{Resolve, SourceMap, WorldId};
 
 /// The files of `wit/`.
-const SOURCES: [(&str, &str); 4] = [
+const SOURCES: [(&str, &str); 5] = [
+    ("http.wit", include_str!("../../../wit/http.wit")),
     ("operator.wit", include_str!("../../../wit/operator.wit")),
     ("sink.wit", include_str!("../../../wit/sink.wit")),
     ("state.wit", include_str!("../../../wit/state.wit")),

@@ -54,9 +54,10 @@ pub mod sink {
             "weir:plugin/types@1.0.0": crate::bindings::operator::weir::plugin::types,
             "weir:plugin/host@1.0.0": crate::bindings::operator::weir::plugin::host,
             "weir:plugin/files@1.0.0": crate::bindings::operator::weir::plugin::files,
+            "weir:plugin/http@1.0.0": crate::bindings::operator::weir::plugin::http,
         },
     });
 }
 
 pub use operator::exports::weir::plugin::operator::{Descriptor, StateDesc};
-pub use operator::weir::plugin::{files, host, keyed_state, types};
+pub use operator::weir::plugin::{files, host, http, keyed_state, types};

@@ -2,6 +2,7 @@
 
 use crate::bindings::types;
 use crate::files::Files;
+use crate::http::Origin;
 
 /// Handle to the host of this plugin.
 #[cfg(target_family = "wasm")]
@@ -106,6 +107,8 @@ impl Task {
 pub struct Grants {
     #[cfg(not(target_family = "wasm"))]
     pub(crate) folders: crate::testing::MemoryFolders,
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) http: crate::testing::FakeHttp,
 }
 
 impl Grants {
@@ -115,5 +118,13 @@ impl Grants {
         return Files::new(name, std::rc::Rc::new(crate::files::HostFolders));
         #[cfg(not(target_family = "wasm"))]
         return Files::new(name, std::rc::Rc::new(self.folders.clone()));
+    }
+
+    /// The origin that the job file grants under this name (`grants.http`). That it is granted shows at the first use.
+    pub fn origin(&self, name: &str) -> Origin {
+        #[cfg(target_family = "wasm")]
+        return Origin::new(name, std::rc::Rc::new(crate::http::HostClient));
+        #[cfg(not(target_family = "wasm"))]
+        return Origin::new(name, std::rc::Rc::new(self.http.clone()));
     }
 }

@@ -50,9 +50,9 @@ fn append(
     let state = store.data_mut();
     state.count_host_call()?;
     if state.running.function != Function::Write {
-        return Ok((untimed(&mut store, |state| state.folders.get(&grant)?.append(&path, &bytes)),));
+        return Ok((untimed(&mut store, |state| state.reach.folder(&grant)?.append(&path, &bytes)),));
     }
-    if let Err(why) = state.folders.get(&grant).and_then(|folder| folder.check(&path)) {
+    if let Err(why) = state.reach.folder(&grant).and_then(|folder| folder.check(&path)) {
         return Ok((Err(why),));
     }
     state.count_staged(bytes.len() + APPEND_OVERHEAD)?;
@@ -74,7 +74,7 @@ fn read(
 ) -> wasmtime::Result<Answer<Vec<u8>>> {
     store.data_mut().count_host_call()?;
     let limit = (limit as usize).min(store.data().limits.transfer);
-    Ok((untimed(&mut store, |state| state.folders.get(&grant)?.read(&path, offset, limit)),))
+    Ok((untimed(&mut store, |state| state.reach.folder(&grant)?.read(&path, offset, limit)),))
 }
 
 /// An operation that acts at once, and therefore traps in a sink's `write`.
@@ -89,5 +89,5 @@ fn outside_write<R>(
     if state.running.function == Function::Write {
         return Err(trap(format!("files.{operation} in write: only append and read may be called there")));
     }
-    Ok((untimed(&mut store, |state| state.folders.get(grant).and_then(act)),))
+    Ok((untimed(&mut store, |state| state.reach.folder(grant).and_then(act)),))
 }

@@ -94,7 +94,7 @@ fn link_resource(linker: &mut LinkerInstance<'_, HostState>, name: &str) -> wasm
 /// Links a function that is served; false if it is none.
 fn link_served(linker: &mut LinkerInstance<'_, HostState>, interface: &str, name: &str) -> wasmtime::Result<bool> {
     match (interface, name) {
-        ("cli/environment", "get-environment") => answer(linker, name, |_, ()| Ok(Vec::<(String, String)>::new())),
+        ("cli/environment", "get-environment") => answer(linker, name, |wasi, ()| Ok(wasi.environment())),
         ("cli/environment", "get-arguments") => answer(linker, name, |_, ()| Ok(Vec::<String>::new())),
         ("cli/environment", "initial-cwd") => answer(linker, name, |_, ()| Ok(None::<String>)),
         ("cli/exit", "exit") => linker.func_wrap(name, |_: Store<'_>, (status,): (Result<(), ()>,)| -> wasmtime::Result<()> {
@@ -116,7 +116,7 @@ fn link_served(linker: &mut LinkerInstance<'_, HostState>, interface: &str, name
         ("clocks/monotonic-clock", "subscribe-duration") => {
             answer(linker, name, |wasi, (span,): (u64,)| subscribe(wasi, wasi.now_ns().saturating_add(span)))
         }
-        ("clocks/wall-clock", "now") => answer(linker, name, |wasi, ()| Ok(Datetime::new(wasi.now_ns()))),
+        ("clocks/wall-clock", "now") => answer(linker, name, |wasi, ()| Ok(Datetime::new(wasi.wall_ns()))),
         ("clocks/wall-clock", "resolution") => answer(linker, name, |_, ()| Ok(Datetime::new(1))),
         ("random/random", "get-random-u64") | ("random/insecure", "get-insecure-random-u64") => {
             answer(linker, name, |wasi, ()| Ok(wasi.random()))

@@ -5,7 +5,7 @@
 //! looking like a hang: [`MAX_TRAPS`] a batch, [`REPLAY_CALLS`] times the call limit a replay, [`MAX_FRESH`] instances a
 //! minute. Past one of them the attempt fails.
 //!
-//! An operator with granted folders is never replayed: what it did to files is done. Its trap is a task failure.
+//! An operator with granted folders or origins is never replayed: what it did to them is done. Its trap is a task failure.
 
 use super::rest::Rest;
 use super::{BadRecord, BadRecordPolicy, Failure, Processed, Retries, Verdict};
@@ -291,7 +291,7 @@ impl SupervisedOperator {
 
     /// Files that a call changed stay changed, so it can't be run again.
     fn may_replay(&self) -> bool {
-        !self.spec.plugin.imports_files() || self.spec.setup.grants.folders.is_empty()
+        !self.spec.plugin.acts_outside() || !self.spec.setup.grants.reach_outside()
     }
 
     fn done(&mut self, output: Output, skipped: Vec<BadRecord>) -> Processed {

@@ -159,7 +159,7 @@ fn the_descriptor_digest_and_kind_are_told() {
     assert_eq!(operator.prefetched(), [0]);
     assert_eq!(operator.side_outputs, ["late"]);
     assert!(operator.is_keyed() && operator.inputs.is_none());
-    assert!(!plugin.imports_files());
+    assert!(!plugin.acts_outside());
     assert_eq!(load(&Guest::bounded(&[])).expect("it loads").kind(), PluginKind::Operator { end_of_input: true, timers: false });
     let sink = load(&Guest::sink()).expect("it loads");
     assert_eq!((sink.kind(), sink.sink().map(|s| s.committable_versions.clone())), (PluginKind::Sink, Some(vec![1])));

@@ -25,7 +25,7 @@ fn appends_reach_the_file_when_write_returns() {
     let folder = tempfile::tempdir().expect("a folder");
     let setup = granted("out", folder.path().to_owned());
     let plugin = load(&appender("(call $ok)")).expect("it loads");
-    assert!(plugin.imports_files());
+    assert!(plugin.acts_outside());
     let mut writer = SinkWriterInstance::new(&plugin, &setup).expect("it opens");
     writer.begin("l.1.out.3.1").expect("it begins");
     writer.write(&batch(&[("a", "b")])).expect("it writes");

@@ -46,7 +46,7 @@ impl MemoryFolders {
 
     /// The grants to open a sink or operator with.
     pub fn grants(&self) -> Grants {
-        Grants { folders: self.clone() }
+        Grants { folders: self.clone(), ..Grants::default() }
     }
 
     /// Loses power: what was not synced is gone. Calls work again if they failed before.

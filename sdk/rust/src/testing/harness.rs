@@ -129,8 +129,13 @@ pub fn task(grants: Grants) -> Task {
 impl Harness {
     /// Opens an operator. `config`: a JSON document.
     pub fn open<T: Plugin<K>, K>(operator: T, config: &str) -> Result<Self, Error> {
+        Harness::open_granted(operator, config, Grants::default())
+    }
+
+    /// The same, with grants: [`super::MemoryFolders::grants`], [`super::FakeHttp::grants`].
+    pub fn open_granted<T: Plugin<K>, K>(operator: T, config: &str, grants: Grants) -> Result<Self, Error> {
         let host = Host::recording();
-        let instance = operator.start(&task(Grants::default()), config, host.clone())?;
+        let instance = operator.start(&task(grants), config, host.clone())?;
         Ok(Harness::new::<T, K>(instance, host))
     }
 

@@ -1,16 +1,19 @@
 //! Runs operators and sinks in native unit tests, without a host.
 //!
 //! [`Harness`] keeps an operator's state in memory and calls it as the host does: whole batches, prefetched state, nothing
-//! applied of a call that fails. [`MemoryFolders`] is a granted folder that can lose power. Only outside of Wasm.
+//! applied of a call that fails. [`MemoryFolders`] is a granted folder that can lose power, [`FakeHttp`] a
+//! granted origin. Only outside of Wasm.
 
 mod folders;
 mod harness;
+mod http;
 mod memory_state;
 mod sink;
 mod timers;
 
 pub use folders::MemoryFolders;
 pub use harness::{BadRecord, Emitted, EmittedParts, Harness, HarnessError, task};
+pub use http::FakeHttp;
 pub use memory_state::MemoryState;
 pub use sink::SinkHarness;
 
