@@ -1,7 +1,7 @@
 //! Turns a core Wasm module that was built with a Weir SDK into a component, and says what a component imports and exports.
 //!
 //! A guest compiled for `wasm32-unknown-unknown` is a core module; the Rust SDK's bindings left the types of the plugin contract
-//! in its custom sections. A module without them (of the C or Go SDK) gets those of the world that its exports are named after.
+//! in its custom sections. A module without them (of the C or Go SDK) gets those of the worlds that its exports are named after.
 //! `wit_component` wraps the two into a component. Imports that the code does not use are left out. What a module imports of
 //! WASI's preview 1 goes through an adapter that is put inside (`preview1.wat`).
 
@@ -56,8 +56,11 @@ pub fn componentize(module: &[u8]) -> Result<Vec<u8>, Error> {
     let mut with_types = module.to_vec();
     if without_types.is_none() {
         let exports = sections::exports(module).ok_or_else(|| Error::Invalid("its exports can't be read".to_owned()))?;
-        let world = contract::world_of(&exports).ok_or(Error::NotAPlugin)?;
-        let (resolve, world) = contract::world(world).map_err(invalid)?;
+        let worlds = contract::worlds_of(&exports);
+        if worlds.is_empty() {
+            return Err(Error::NotAPlugin);
+        }
+        let (resolve, world) = contract::world(&worlds).map_err(invalid)?;
         wit_component::embed_component_metadata(&mut with_types, &resolve, world, StringEncoding::UTF8, false)
             .map_err(invalid)?;
     }
