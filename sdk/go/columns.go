@@ -1,6 +1,11 @@
 package weir
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/weir-dataflow/weir/sdk/go/internal/abi"
+)
 
 // Bytes of keys, values and headers at which a batch is handed over in the middle of a call.
 const chunkBytes = 256 << 10
@@ -59,14 +64,11 @@ func (a *arena) reset() {
 	}
 }
 
-// batch is a batch of records as it crosses the boundary.
-type batch struct {
-	count                   uint32
-	data, index, times, aux []byte
-}
-
-// cells are the values of one state, one for each distinct key.
-type cells struct{ ops, data, index []byte }
+type (
+	batch  = abi.Batch
+	cells  = abi.Cells
+	column = abi.Column
+)
 
 // input reads a batch.
 type input struct {
@@ -77,14 +79,14 @@ type input struct {
 
 func newInput(b batch) input {
 	in := input{batch: b}
-	for rest := b.aux; len(rest) >= 6; {
+	for rest := b.Aux; len(rest) >= 6; {
 		tag, length := binary.LittleEndian.Uint16(rest), u32(rest[2:])
 		block := rest[6 : 6+length]
 		switch tag {
 		case tagMarks:
 			in.marks = block
 		case tagHeaders:
-			in.headerIndex, in.headers = block[:4*(b.count+1)], block[4*(b.count+1):]
+			in.headerIndex, in.headers = block[:4*(b.Count+1)], block[4*(b.Count+1):]
 		}
 		rest = rest[6+length:]
 	}
@@ -93,9 +95,9 @@ func newInput(b batch) input {
 
 // read sets what the batch says of record i.
 func (in *input) read(i int, record *Record) {
-	from, middle, to := u32At(in.index, 2*i), u32At(in.index, 2*i+1), u32At(in.index, 2*i+2)
-	record.Key, record.Value = in.data[from:middle:middle], in.data[middle:to:to]
-	record.Time = int64(binary.LittleEndian.Uint64(in.times[8*i:]))
+	from, middle, to := u32At(in.Index, 2*i), u32At(in.Index, 2*i+1), u32At(in.Index, 2*i+2)
+	record.Key, record.Value = in.Data[from:middle:middle], in.Data[middle:to:to]
+	record.Time = int64(binary.LittleEndian.Uint64(in.Times[8*i:]))
 	var mark byte
 	if in.marks != nil {
 		mark = in.marks[i]
@@ -132,6 +134,11 @@ type Port struct {
 
 // Emit emits a record without headers. A nil key or value is null. The bytes are copied.
 func (p *Port) Emit(key, value []byte, time int64) { p.push(key, value, time, nil) }
+
+// EmitHeaders emits a record with headers of its own. A nil key or value is null. The bytes are copied.
+func (p *Port) EmitHeaders(key, value []byte, time int64, headers ...Header) {
+	p.push(key, value, time, encodeHeaders(headers))
+}
 
 // Forward passes a record on as it is, headers and all.
 func (p *Port) Forward(record *Record) { p.push(record.Key, record.Value, record.Time, record.headers) }
@@ -193,7 +200,14 @@ func (p *Port) batch() batch {
 		aux = appendU32(binary.LittleEndian.AppendUint16(aux, tagHeaders), len(p.headerIndex)+len(p.headers))
 		aux = append(append(aux, p.headerIndex...), p.headers...)
 	}
-	return batch{uint32(p.count), p.data, p.index, p.times, aux}
+	return batch{Count: uint32(p.count), Data: p.data, Index: p.index, Times: p.times, Aux: aux}
+}
+
+// reserve makes room for about as much as comes in.
+func (p *Port) reserve(bytes, count int) {
+	p.data = slices.Grow(p.data[:0], min(bytes, chunkBytes))
+	p.index = slices.Grow(p.index[:0], 4*(2*count+1))
+	p.times = slices.Grow(p.times[:0], 8*count)
 }
 
 // reset empties the columns; their memory serves again.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -39,6 +40,12 @@ func (t *teller) Process(record *Record, out *Output) error {
 		return errors.New("never")
 	case "delete":
 		state.Delete()
+	case "fixed":
+		bytes, err := state.Fixed(3)
+		if err != nil {
+			return err
+		}
+		bytes[0]++
 	case "empty":
 		state.Delete()
 		state.Set(nil)
@@ -81,6 +88,21 @@ func TestStateAndSideOutputs(t *testing.T) {
 	}
 }
 
+func TestAValueOfFixedSizeIsChangedInPlace(t *testing.T) {
+	harness := open(t)
+	for range 2 {
+		if err := harness.Send(0, Text("a", "fixed", 1), Text("a", "fixed", 2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := harness.State(1, "a"); string(got) != "\x04\x00\x00" {
+		t.Errorf("%q", got)
+	}
+	if err := harness.Send(0, Text("b", "long", 1), Text("b", "fixed", 1)); err == nil || harness.State(1, "b") != nil {
+		t.Error("it has another size")
+	}
+}
+
 func TestAFailureChangesNothing(t *testing.T) {
 	if _, err := OpenHarness(&teller{}, `{"refuse":true}`); err == nil {
 		t.Error("it opened")
@@ -117,8 +139,8 @@ func TestWhatARecordHasBesideKeyAndValueIsForwarded(t *testing.T) {
 	if got := harness.Take(0); !reflect.DeepEqual(got, records) {
 		t.Errorf("%v, not %v", got, records)
 	}
-	if plain := pack(records[:1]); plain.aux != nil {
-		t.Errorf("a plain batch has aux %v", plain.aux)
+	if plain := pack(records[:1]); plain.Aux != nil {
+		t.Errorf("a plain batch has aux %v", plain.Aux)
 	}
 }
 
@@ -132,8 +154,8 @@ func TestALargeOutputGoesOverInChunks(t *testing.T) {
 	chunks := 0
 	emit := harness.driver.out.emit
 	harness.driver.out.emit = func(port uint32, b batch) {
-		if chunks++; len(b.data) > chunkBytes+1001 {
-			t.Errorf("a chunk of %d bytes", len(b.data))
+		if chunks++; len(b.Data) > chunkBytes+1001 {
+			t.Errorf("a chunk of %d bytes", len(b.Data))
 		}
 		emit(port, b)
 	}
@@ -155,5 +177,28 @@ func TestMemoryIsAlignedAndBounded(t *testing.T) {
 	memory.allocate(arenaKept + 1)
 	if memory.reset(); memory.chunk != nil || memory.full != nil {
 		t.Error("more is kept than it may be")
+	}
+}
+
+func TestOwnHeadersAndNulls(t *testing.T) {
+	var port Port
+	headers := []Header{{"h", nil}, {"h", []byte("x")}, {"", []byte{}}}
+	port.Emit(nil, nil, 1)
+	port.EmitHeaders([]byte("k"), []byte{}, 2, headers...)
+	port.EmitHeaders([]byte{}, nil, 3)
+	want := []Emitted{{Time: 1}, {[]byte("k"), []byte{}, 2, headers}, {[]byte{}, nil, 3, nil}}
+	if got := unpack(port.batch()); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, not %v", got, want)
+	}
+}
+
+func TestWhatAnOperatorHasMustBeImported(t *testing.T) {
+	if why := whatIsNotImported(&teller{}); why != "" {
+		t.Error(why)
+	}
+	for _, operator := range []Operator{&session{}, &total{}} {
+		if why := whatIsNotImported(operator); !strings.Contains(why, "must import _ \"github.com/weir-dataflow/weir/sdk/go/") {
+			t.Errorf("%T: %q", operator, why)
+		}
 	}
 }
