@@ -1,4 +1,4 @@
-/* The host's calls as `weir.h` shows them: batches into records, what is emitted into batches.
+/* The host's calls as `weir.h` shows them: batches into records, what is emitted into batches. Here is what operators and sinks share.
  *
  * The structs below lie in memory as the component model's canonical ABI wants them on wasm32, so nothing is translated.
  * Natively the same code runs, and weir_test.h calls it.
@@ -53,10 +53,6 @@ static void copy(uint8_t *to, const uint8_t *from, size_t len) {
     }
     for (; len >= 8; len -= 8, to += 8, from += 8) __builtin_memcpy(to, from, 8);
     for (; len; len--) *to++ = *from++;
-}
-
-static void zero(uint8_t *at, size_t len) {
-    while (len--) *at++ = 0;
 }
 
 void *weir_scratch(size_t size) { return allocate(size); }
@@ -137,17 +133,37 @@ typedef struct descriptor {
 #ifdef __wasm__
 _Static_assert(sizeof(process_result) == 56 && sizeof(open_result) == 16 && sizeof(descriptor) == 36, "as the ABI has them");
 _Static_assert(sizeof(state_desc) == 24 && sizeof(side) == 40 && sizeof(cells) == 24, "as the ABI has them");
-#define IMPORT(name) __attribute__((import_module("weir:plugin/host@1.0.0"), import_name(name)))
+#define IMPORT(interface, name) __attribute__((import_module("weir:plugin/" interface "@1.0.0"), import_name(name)))
 #define EXPORT(name) __attribute__((export_name(name)))
 #else
-#define IMPORT(name)
+#define IMPORT(interface, name)
 #define EXPORT(name)
 #endif
 
-IMPORT("log") void weir_host_log(const uint8_t *level, size_t level_len, const uint8_t *message, size_t message_len);
-IMPORT("emit")
+IMPORT("host", "log") void weir_host_log(const uint8_t *level, size_t level_len, const uint8_t *message, size_t message_len);
+#ifndef WEIR_SINK
+IMPORT("host", "emit")
 void weir_host_emit(uint32_t port, uint32_t count, const uint8_t *data, size_t data_len, const uint8_t *index, size_t index_len,
                     const uint8_t *times, size_t times_len, const uint8_t *aux, size_t aux_len);
+IMPORT("keyed-state", "get-many")
+void weir_host_get_many(uint32_t state, const uint8_t *data, size_t data_len, const uint8_t *index, size_t index_len, cells *values);
+IMPORT("keyed-state", "put-many")
+void weir_host_put_many(uint32_t state, const uint8_t *data, size_t data_len, const uint8_t *index, size_t index_len,
+                        const uint8_t *values, size_t values_len, const uint8_t *value_index, size_t value_index_len);
+IMPORT("keyed-state", "delete-many")
+void weir_host_delete_many(uint32_t state, const uint8_t *data, size_t data_len, const uint8_t *index, size_t index_len);
+#endif
+#ifdef WEIR_TIMERS
+IMPORT("timer-service", "register-many")
+void weir_host_register_many(const uint8_t *kind, size_t kind_len, uint32_t count, const uint8_t *data, size_t data_len,
+                             const uint8_t *index, size_t index_len, const uint8_t *times, size_t times_len, const uint8_t *aux,
+                             size_t aux_len);
+IMPORT("timer-service", "delete-many")
+void weir_host_delete_timers(const uint8_t *kind, size_t kind_len, uint32_t count, const uint8_t *data, size_t data_len,
+                             const uint8_t *index, size_t index_len, const uint8_t *times, size_t times_len, const uint8_t *aux,
+                             size_t aux_len);
+IMPORT("timer-service", "current") int64_t weir_host_current(const uint8_t *kind, size_t kind_len);
+#endif
 
 void weir_log(const char *level, weir_bytes message) {
     weir_bytes text = weir_text(level);
@@ -202,154 +218,6 @@ static inline void push_u32(buffer *b, uint32_t number) {
     b->len += 4;
 }
 
-static void push_byte(buffer *b, uint8_t byte) {
-    reserve(b, 1);
-    b->data[b->len++] = byte;
-}
-
-static void push_zeros(buffer *b, size_t count) {
-    reserve(b, count);
-    zero(b->data + b->len, count);
-    b->len += count;
-}
-
-static list list_of(const buffer *b) { return (list){b->data, b->len}; }
-
-/* ---- Output. ---- */
-
-typedef struct port {
-    uint32_t number;
-    uint32_t count;
-    buffer data, index, times;
-    /* One byte a record; empty until the first that says something. */
-    buffer marks;
-    /* (count + 1) offsets and the bytes; empty until the first record with headers. */
-    buffer header_index, headers;
-} port;
-
-struct weir_output {
-    port *ports;
-    uint32_t sides;
-    /* Set once the call is known to fail: what it gives would be thrown away. */
-    bool discard;
-};
-
-static list aux_of(port *p) {
-    size_t marks = p->marks.len, headers = p->header_index.len + p->headers.len;
-    buffer aux = {0};
-    if (marks) {
-        reserve(&aux, 6 + marks + 6 + headers);
-        push(&aux, (weir_bytes){(const uint8_t[]){TAG_MARKS, 0}, 2});
-        push_u32(&aux, (uint32_t)marks);
-        push(&aux, (weir_bytes){p->marks.data, marks});
-    }
-    if (headers) {
-        push(&aux, (weir_bytes){(const uint8_t[]){TAG_HEADERS, 0}, 2});
-        push_u32(&aux, (uint32_t)headers);
-        push(&aux, (weir_bytes){p->header_index.data, p->header_index.len});
-        push(&aux, (weir_bytes){p->headers.data, p->headers.len});
-    }
-    return list_of(&aux);
-}
-
-static batch batch_of(port *p) {
-    if (!p->count) return (batch){0};
-    return (batch){p->count, list_of(&p->data), list_of(&p->index), list_of(&p->times), aux_of(p)};
-}
-
-static void hand_over(port *p) {
-    batch b = batch_of(p);
-    weir_host_emit(p->number, b.count, b.data.data, b.data.len, b.index.data, b.index.len, b.times.data, b.times.len, b.aux.data,
-                   b.aux.len);
-    p->count = 0;
-    p->data.len = p->index.len = p->times.len = p->marks.len = p->header_index.len = p->headers.len = 0;
-}
-
-static void begin_record(port *p, weir_bytes key) {
-    if (!p->index.len) push_u32(&p->index, 0);
-    push(&p->data, key);
-    push_u32(&p->index, (uint32_t)p->data.len);
-}
-
-static void end_record(port *p, int64_t time, uint8_t marks, weir_bytes headers) {
-    push_u32(&p->index, (uint32_t)p->data.len);
-    reserve(&p->times, 8);
-    __builtin_memcpy(p->times.data + p->times.len, &time, 8);
-    p->times.len += 8;
-    if (marks || p->marks.len) {
-        if (!p->marks.len) push_zeros(&p->marks, p->count);
-        push_byte(&p->marks, marks);
-    }
-    if (headers.len || p->header_index.len) {
-        if (!p->header_index.len) push_zeros(&p->header_index, 4 * ((size_t)p->count + 1));
-        push(&p->headers, headers);
-        push_u32(&p->header_index, (uint32_t)p->headers.len);
-    }
-    p->count++;
-    if (p->data.len + p->headers.len >= CHUNK_BYTES) hand_over(p);
-}
-
-static port *side_port(weir_output *out, uint32_t side) {
-    if (side >= out->sides) {
-        weir_log("error", WEIR_TEXT("a record was emitted to a side output that is not declared"));
-        __builtin_trap();
-    }
-    return &out->ports[1 + side];
-}
-
-static void emit(weir_output *out, port *p, weir_bytes key, weir_bytes value, int64_t time, uint8_t marks, weir_bytes headers) {
-    if (out->discard) return;
-    begin_record(p, key);
-    push(&p->data, value);
-    end_record(p, time, marks, headers);
-}
-
-void weir_emit(weir_output *out, weir_bytes key, weir_bytes value, int64_t time) {
-    emit(out, out->ports, key, value, time, 0, (weir_bytes){0});
-}
-
-void weir_emit_side(weir_output *out, uint32_t side, weir_bytes key, weir_bytes value, int64_t time) {
-    emit(out, side_port(out, side), key, value, time, 0, (weir_bytes){0});
-}
-
-void weir_emit_null(weir_output *out, weir_bytes key, int64_t time) {
-    emit(out, out->ports, key, (weir_bytes){0}, time, MARK_VALUE_NULL, (weir_bytes){0});
-}
-
-static uint8_t key_mark(const weir_record *r) { return !r->key_null && !r->key.len ? MARK_KEY_PRESENT : 0; }
-
-static void forward(weir_output *out, port *p, const weir_record *r) {
-    emit(out, p, r->key, r->value, r->time, key_mark(r) | (r->value_null ? MARK_VALUE_NULL : 0), r->headers);
-}
-
-void weir_forward(weir_output *out, const weir_record *record) { forward(out, out->ports, record); }
-void weir_forward_side(weir_output *out, uint32_t side, const weir_record *record) { forward(out, side_port(out, side), record); }
-void weir_forward_value(weir_output *out, const weir_record *record, weir_bytes value) {
-    emit(out, out->ports, record->key, value, record->time, key_mark(record), record->headers);
-}
-
-void weir_begin(weir_output *out, weir_bytes key) {
-    if (!out->discard) begin_record(out->ports, key);
-}
-void weir_write(weir_output *out, weir_bytes bytes) {
-    if (!out->discard) push(&out->ports->data, bytes);
-}
-void weir_write_byte(weir_output *out, uint8_t byte) {
-    if (!out->discard) push_byte(&out->ports->data, byte);
-}
-void weir_write_int(weir_output *out, int64_t number) {
-    uint8_t text[20];
-    size_t at = sizeof text;
-    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-    do text[--at] = (uint8_t)('0' + rest % 10);
-    while (rest /= 10);
-    if (number < 0) text[--at] = '-';
-    weir_write(out, (weir_bytes){text + at, sizeof text - at});
-}
-void weir_end(weir_output *out, int64_t time) {
-    if (!out->discard) end_record(out->ports, time, 0, (weir_bytes){0});
-}
-
 /* ---- Failures. ---- */
 
 static buffer why_;
@@ -370,64 +238,6 @@ static weir_bytes take_why(void) {
 
 static error error_of(weir_status status) {
     return (error){.tag = status == WEIR_RETRY ? ERROR_RETRY : ERROR_FATAL, .as.text = take_why()};
-}
-
-/* ---- State. ---- */
-
-void weir_set(weir_value *value, weir_bytes bytes) {
-    uint8_t *data = allocate(bytes.len);
-    copy(data, bytes.data, bytes.len);
-    *value = (weir_value){data, bytes.len, true, true};
-}
-
-void weir_delete(weir_value *value) { *value = (weir_value){.changed = value->present || value->changed}; }
-
-void *weir_struct(weir_value *value, size_t size) {
-    if (value->present && value->len != size) return NULL;
-    if (!value->present || (uintptr_t)value->data % 8) {
-        uint8_t *data = allocate(size);
-        if (value->present) copy(data, value->data, size);
-        else zero(data, size);
-        value->data = data;
-    }
-    value->len = size;
-    value->present = value->changed = true;
-    return value->data;
-}
-
-/* One value for each key and state, those of a key side by side. */
-static weir_value *load(const cells *states, uint32_t count, size_t keys) {
-    weir_value *values = allocate(keys * count * sizeof(weir_value));
-    for (uint32_t s = 0; s < count; s++)
-        for (size_t k = 0; k < keys; k++) {
-            uint32_t from = u32_at(states[s].index.data, k), to = u32_at(states[s].index.data, k + 1);
-            values[k * count + s] = (weir_value){states[s].data.data + from, to - from, states[s].ops.data[k] == 1, false};
-        }
-    return values;
-}
-
-static void store(const weir_value *values, uint32_t count, size_t keys, output *ok) {
-    bool changed = false;
-    for (size_t i = 0; i < keys * count; i++) changed |= values[i].changed;
-    if (!changed) return;
-    ok->updates.data = allocate(count * sizeof(cells));
-    ok->updates.len = count;
-    for (uint32_t s = 0; s < count; s++) {
-        buffer ops = {0}, index = {0}, data = {0};
-        size_t bytes = 0;
-        for (size_t k = 0; k < keys; k++) bytes += values[k * count + s].changed ? values[k * count + s].len : 0;
-        reserve(&ops, keys);
-        reserve(&index, 4 * (keys + 1));
-        reserve(&data, bytes);
-        push_u32(&index, 0);
-        for (size_t k = 0; k < keys; k++) {
-            const weir_value *value = &values[k * count + s];
-            push_byte(&ops, !value->changed ? 0 : value->present ? 1 : 2);
-            if (value->changed && value->present) push(&data, (weir_bytes){value->data, value->len});
-            push_u32(&index, (uint32_t)data.len);
-        }
-        ok->updates.data[s] = (cells){list_of(&ops), list_of(&data), list_of(&index)};
-    }
 }
 
 /* ---- Input. ---- */
@@ -463,7 +273,35 @@ static weir_record record_at(const input *in, uint32_t i, uint32_t port) {
     return record;
 }
 
-/* ---- Exports. ---- */
+/* ---- Headers: name and value, each a length and its bytes. ---- */
+
+#define NULL_HEADER 0xffffffffu
+
+static weir_bytes take_bytes(weir_bytes *rest, size_t len) {
+    weir_bytes front = {rest->data, len};
+    *rest = (weir_bytes){rest->data + len, rest->len - len};
+    return front;
+}
+
+bool weir_next_header(weir_bytes *rest, weir_header *header) {
+    if (rest->len < 8) return false;
+    header->name = take_bytes(rest, u32_at(take_bytes(rest, 4).data, 0));
+    uint32_t len = u32_at(take_bytes(rest, 4).data, 0);
+    header->value_null = len == NULL_HEADER;
+    header->value = take_bytes(rest, header->value_null ? 0 : len);
+    return true;
+}
+
+void weir_add_header(weir_bytes *headers, weir_header header) {
+    buffer b = {0};
+    reserve(&b, headers->len + 8 + header.name.len + header.value.len);
+    push(&b, *headers);
+    push_u32(&b, (uint32_t)header.name.len);
+    push(&b, header.name);
+    push_u32(&b, header.value_null ? NULL_HEADER : (uint32_t)header.value.len);
+    if (!header.value_null) push(&b, header.value);
+    *headers = (weir_bytes){b.data, b.len};
+}
 
 EXPORT("cabi_realloc") void *weir_cabi_realloc(void *old, size_t old_size, size_t align, size_t size) {
     (void)align; /* 8 at most */
@@ -472,97 +310,8 @@ EXPORT("cabi_realloc") void *weir_cabi_realloc(void *old, size_t old_size, size_
     return at;
 }
 
-EXPORT("weir:plugin/operator@1.0.0#describe") descriptor *weir_export_describe(void) {
-    const weir_operator *o = &weir_plugin;
-    descriptor *d = allocate(sizeof *d);
-    *d = (descriptor){weir_text(o->name), weir_text(o->version), {0}, {0}, o->inputs};
-    d->states.data = allocate(o->state_count * sizeof(state_desc));
-    d->states.len = o->state_count;
-    for (uint32_t i = 0; i < o->state_count; i++)
-        d->states.data[i] = (state_desc){weir_text(o->states[i].name), WEIR_TEXT("value"), o->states[i].version, 1};
-    d->side_outputs.data = allocate(o->side_output_count * sizeof(weir_bytes));
-    d->side_outputs.len = o->side_output_count;
-    for (uint32_t i = 0; i < o->side_output_count; i++) d->side_outputs.data[i] = weir_text(o->side_outputs[i]);
-    return d;
-}
-
-EXPORT("weir:plugin/operator@1.0.0#open")
-open_result *weir_export_open(const uint8_t *job, size_t job_len, const uint8_t *name, size_t name_len, uint32_t subtask,
-                              uint32_t parallelism, uint32_t attempt, const uint8_t *config, size_t config_len) {
-    weir_task *task = allocate(sizeof *task);
-    *task = (weir_task){{job, job_len}, {name, name_len}, subtask, parallelism, attempt};
-    open_result *result = allocate(sizeof *result);
-    *result = (open_result){0};
-    weir_status status = weir_plugin.open ? weir_plugin.open(task, (weir_bytes){config, config_len}) : WEIR_OK;
-    if (status != WEIR_OK) *result = (open_result){1, error_of(status)};
-    return result;
-}
-
-EXPORT("weir:plugin/operator@1.0.0#process")
-process_result *weir_export_process(uint32_t port_, uint32_t count, const uint8_t *data, size_t data_len, const uint8_t *index,
-                                    size_t index_len, const uint8_t *times, size_t times_len, const uint8_t *aux, size_t aux_len,
-                                    const uint8_t *key_of, size_t key_of_len, const cells *states, size_t state_count) {
-    (void)index_len, (void)times_len;
-    const weir_operator *o = &weir_plugin;
-    process_result *result = allocate(sizeof *result);
-    *result = (process_result){0};
-    size_t keys = state_count ? states[0].ops.len : 0;
-    weir_value *values = load(states, (uint32_t)state_count, keys);
-    weir_output out = {allocate((1 + o->side_output_count) * sizeof(port)), o->side_output_count, false};
-    for (uint32_t i = 0; i <= out.sides; i++) out.ports[i] = (port){.number = i};
-    /* About as much as came in goes out. */
-    reserve(&out.ports->index, 4 * (2 * (size_t)count + 1));
-    reserve(&out.ports->times, 8 * (size_t)count);
-    reserve(&out.ports->data, data_len < CHUNK_BYTES ? data_len : CHUNK_BYTES);
-    input in = {.data = data, .index = index, .times = times};
-    find_blocks(&in, count, aux, aux_len);
-    buffer bad = {0};
-    why_ = (buffer){0};
-    for (uint32_t i = 0; i < count; i++) {
-        weir_record record = record_at(&in, i, port_);
-        weir_value *of_key = key_of_len && state_count ? values + u32_at(key_of, i) * state_count : NULL;
-        weir_status status = o->process(&record, of_key, &out);
-        if (__builtin_expect(status == WEIR_OK, 1)) continue;
-        if (status != WEIR_BAD_RECORD) {
-            result->failed = 1;
-            result->as.error = error_of(status);
-            return result;
-        }
-        /* The rest is looked at, too, so that the host hears of all bad records at once. */
-        out.discard = true;
-        bad_record entry = {i, take_why()};
-        push(&bad, (weir_bytes){(const uint8_t *)&entry, sizeof entry});
-    }
-    if (bad.len) {
-        result->failed = 1;
-        result->as.error.tag = ERROR_BAD_INPUT;
-        result->as.error.as.bad.data = (bad_record *)(void *)bad.data;
-        result->as.error.as.bad.len = bad.len / sizeof(bad_record);
-        return result;
-    }
-    output *ok = &result->as.ok;
-    store(values, (uint32_t)state_count, keys, ok);
-    ok->main = batch_of(out.ports);
-    ok->sides.data = allocate(out.sides * sizeof(side));
-    for (uint32_t i = 1; i <= out.sides; i++)
-        if (out.ports[i].count) ok->sides.data[ok->sides.len++] = (side){i - 1, batch_of(&out.ports[i])};
-    return result;
-}
-
-EXPORT("weir:plugin/operator@1.0.0#close") void weir_export_close(void) {
-    if (weir_plugin.close) weir_plugin.close();
-}
-
-EXPORT("cabi_post_weir:plugin/operator@1.0.0#describe") void weir_post_describe(void *answer) {
-    (void)answer;
-    end_call(false);
-}
-/* What `open` was given and made stays. */
-EXPORT("cabi_post_weir:plugin/operator@1.0.0#open") void weir_post_open(void *answer) {
-    (void)answer;
-    end_call(true);
-}
-EXPORT("cabi_post_weir:plugin/operator@1.0.0#process") void weir_post_process(void *answer) {
-    (void)answer;
-    end_call(false);
-}
+#ifdef WEIR_SINK
+#include "weir_sink.c"
+#else
+#include "weir_operator.c"
+#endif

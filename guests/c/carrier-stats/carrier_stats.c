@@ -86,7 +86,7 @@ static weir_status process(const weir_record *record, weir_value *values, weir_o
     return WEIR_OK;
 }
 
-static const weir_state STATES[] = {{"delays", 1}};
+static const weir_state STATES[] = {{.name = "delays", .version = 1}};
 
 const weir_operator weir_plugin = {
     .name = "carrier-stats",
