@@ -1,6 +1,7 @@
 //! Plugins in C and Go give what the one in Rust gives, also over a kill; their states are the same, byte for byte.
 
 use weir_tests::flights::{FlightsCase, FlightsOptions};
+use weir_tests::join::JoinCase;
 use weir_tests::process::{Ended, Running};
 use weir_tests::scratch::{Scratch, files_below};
 use weir_tests::{guest, judge};
@@ -31,6 +32,50 @@ fn a_plugin_in_c_is_exact_over_a_kill() {
 #[test]
 fn a_plugin_in_go_is_exact_over_a_kill() {
     exact_over_a_kill("carrier_stats_go");
+}
+
+/// The flights job with its statistics in a plugin sink, killed at each step of a commit; every start recovers what the one before it
+/// has left.
+fn sink_exact_over_kills(name: &str) {
+    let case = FlightsCase::new(FlightsOptions { parallelism: 2, files: 6, rate: Some(2_500), ..FlightsOptions::default() });
+    let file = "name = \"stats-out\"\nconnector = \"file\"\nfrom = \"stats\"\npath = \"out/stats\"";
+    let plugin = format!(
+        "name = \"stats-out\"\nconnector = \"plugin\"\nplugin = \"{}\"\nfrom = \"stats\"\ngrants = {{ folders = {{ out = \"out/stats\" }} }}",
+        guest(name).display()
+    );
+    case.edit(&[(file, &plugin)]);
+    for point in ["sink-prepared:3", "all-acked:2", "manifest-published:2", "commit-partial:2", "committed:2"] {
+        let killed = case.run(&[], &[("WEIR_CRASH_AT", point)]);
+        assert!(killed.was_killed(), "{point}: {killed:?}");
+    }
+    case.run(&[], &[]).expect_code(0);
+    case.judge().unwrap();
+    let staged = files_below(&case.scratch.path("out/stats"));
+    let staged: Vec<&String> = staged.iter().filter(|path| path.starts_with(".weir-staging")).collect();
+    assert!(staged.is_empty(), "staged files are left: {staged:?}");
+}
+
+#[test]
+fn a_sink_in_go_is_exact_over_kills() {
+    sink_exact_over_kills("file_sink_go");
+}
+
+#[test]
+fn a_sink_in_c_is_exact_over_kills() {
+    sink_exact_over_kills("file_sink_c");
+}
+
+/// Two inputs, two states, and calls for every key at the end, which a kill interrupts.
+#[test]
+fn a_join_in_go_is_exact_over_kills_up_to_its_end() {
+    let case = JoinCase::new();
+    case.use_plugin("join_flights_weather_go");
+    for point in ["committed:3", "final-checkpoint"] {
+        let killed = case.start(&[("WEIR_CRASH_AT", point)]).finish();
+        assert!(killed.was_killed(), "{point} was never passed: {killed:?}");
+    }
+    case.start(&[]).finish().expect_code(0);
+    case.judge().unwrap();
 }
 
 /// Each goes on from a checkpoint of the one before it.
@@ -93,7 +138,7 @@ fn a_plugin_that_is_granted_the_clock_sees_the_time() {
     assert!(lines.len() > 400 && lines.iter().all(is_now), "{lines:?}");
 }
 
-/// A job with the Go guest that looks around, over these lines.
+/// A job with the Go guest that looks around, over these lines, which come slowly enough for most to be in calls of their own.
 fn probe(lines: &[&str]) -> (Scratch, Ended) {
     let scratch = Scratch::new();
     scratch.write("in.txt", lines.join("\n") + "\n");
@@ -111,6 +156,7 @@ name = "in"
 connector = "file"
 path = "in.txt"
 format = "lines"
+rate = 50
 [[operator]]
 name = "look"
 plugin = "{}"
@@ -136,18 +182,20 @@ fn a_go_runtime_finds_nothing_and_keeps_its_memory() {
     let (scratch, ended) = probe(&lines);
     let ended = ended.expect_code(0);
     assert!(ended.stderr.contains("seen on standard error"), "{}", ended.stderr);
-    let text = committed(&scratch);
+    let text = judge::lines(&scratch.path("out")).expect("whole lines");
     let kept = (1..=5).map(|n| format!("kept {}", 64 * n));
     let expected: Vec<String> =
         ["slept 1h0m0s until 1970-01-01T01:00:01Z", "0 [] true"].map(str::to_owned).into_iter().chain(kept).collect();
-    assert_eq!(text.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(text, expected);
 }
 
-/// The one committed file.
-fn committed(scratch: &Scratch) -> String {
-    let parts = files_below(&scratch.path("out"));
-    let part = parts.iter().find(|part| part.starts_with("part-")).expect("something was committed");
-    std::fs::read_to_string(scratch.path("out").join(part)).expect("a part can be read")
+/// State on demand: the host asks the guest for memory in the middle of the guest's own call.
+#[test]
+fn state_on_demand_in_go_is_read_when_it_is_asked_for() {
+    let (scratch, ended) = probe(&["demand one", "demand two", "xxx", "demand", "demand three"]);
+    ended.expect_code(0);
+    let lines = judge::lines(&scratch.path("out")).expect("whole lines");
+    assert_eq!(lines, ["held \"\"", "held \" one\"", "kept 64", "held \" two\"", "held \"\""]);
 }
 
 #[test]

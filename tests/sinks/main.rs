@@ -25,17 +25,17 @@ impl PluginSource for OneBuild {
     }
 }
 
-fn builds() -> Arc<dyn PluginSource> {
+fn builds(name: &str) -> Arc<dyn PluginSource> {
     let engine = PluginEngine::new(&EngineConfig::default()).expect("an engine");
-    Arc::new(OneBuild(engine.load_file(&guest("file_sink"), &LoadOptions::default()).expect("the stock sink loads")))
+    Arc::new(OneBuild(engine.load_file(&guest(name), &LoadOptions::default()).expect("the stock sink loads")))
 }
 
-/// The stock sink with its files in `folder`.
-fn connector(builds: &Arc<dyn PluginSource>, folder: &Path) -> Box<dyn SinkConnector> {
+/// The stock sink, in the language of this guest, with its files in `folder`.
+fn connector(builds: &Arc<dyn PluginSource>, name: &str, folder: &Path) -> Box<dyn SinkConnector> {
     let section = serde_json::json!({
         "name": "out",
         "connector": "plugin",
-        "plugin": guest("file_sink"),
+        "plugin": guest(name),
         "grants": { "folders": { "out": folder } },
     });
     let spec = job_file::sink_from_section(&section, &|_| None).expect("a valid section");
@@ -66,13 +66,27 @@ fn leftovers(folder: &Path) -> Vec<String> {
 
 #[test]
 fn the_stock_sink_plugin_keeps_every_promise_of_a_sink() {
-    let builds = builds();
+    keeps_every_promise("file_sink");
+}
+
+#[test]
+fn the_same_sink_in_go_keeps_every_promise_of_a_sink() {
+    keeps_every_promise("file_sink_go");
+}
+
+#[test]
+fn the_same_sink_in_c_keeps_every_promise_of_a_sink() {
+    keeps_every_promise("file_sink_c");
+}
+
+fn keeps_every_promise(name: &str) {
+    let builds = builds(name);
     let mut make = || {
         let scratch = Scratch::new();
         let folder = scratch.path("out");
         let (seen, taken, left) = (folder.clone(), folder.clone(), folder.clone());
         Rig {
-            connector: connector(&builds, &folder),
+            connector: connector(&builds, name, &folder),
             sink: "out".to_owned(),
             visible: Box::new(move || {
                 let read = |path: &PathBuf| fs::read_to_string(path).expect("a part is readable");
@@ -91,7 +105,7 @@ fn the_stock_sink_plugin_keeps_every_promise_of_a_sink() {
 #[test]
 fn another_build_commits_only_what_it_made() {
     let scratch = Scratch::new();
-    let connector = connector(&builds(), &scratch.path("out"));
+    let connector = connector(&builds("file_sink"), "file_sink", &scratch.path("out"));
     connector.prepare_target().expect("granted folders are created");
     let context = |plugin: Option<&str>| CommitterContext {
         job: "job".to_owned(),

@@ -23,6 +23,18 @@ impl JoinCase {
         JoinCase { scratch }
     }
 
+    /// Takes another build of the join.
+    ///
+    /// # Panics
+    /// If the job file does not name the usual one.
+    pub fn use_plugin(&self, name: &str) {
+        let job = self.scratch.path("job.toml");
+        let text = std::fs::read_to_string(&job).expect("it was written");
+        assert!(text.contains("/join_flights_weather.wasm"), "the example's job file has changed:\n{text}");
+        let text = text.replace("/join_flights_weather.wasm", &format!("/{name}.wasm"));
+        std::fs::write(&job, text).expect("a scratch file can be written");
+    }
+
     /// Starts `weir run` on it.
     pub fn start(&self, more: &[(&str, &str)]) -> Running {
         let (flights, weather) = (repository().join(FLIGHTS), repository().join(WEATHER));

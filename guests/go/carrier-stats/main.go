@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 	"strconv"
 
 	weir "github.com/weir-dataflow/weir/sdk/go"
@@ -43,17 +44,17 @@ func (c *carrierStats) Process(record *weir.Record, out *weir.Output) error {
 	if err != nil {
 		return err
 	}
-	state := record.State(0)
-	now, err := decode(state.Get())
+	stored, err := record.State(0).Fixed(24)
 	if err != nil {
 		return err
 	}
+	now := decode(stored)
 	if now.count == 0 || delay > now.max {
 		now.max = delay
 	}
 	now.count++
 	now.sum += delay
-	state.Set(now.encode())
+	now.encode(stored)
 	c.line = append(append(c.line[:0], record.Key...), ',')
 	c.line = append(strconv.AppendUint(c.line, now.count, 10), ',')
 	c.line = append(strconv.AppendInt(c.line, now.sum, 10), ',')
@@ -62,41 +63,31 @@ func (c *carrierStats) Process(record *weir.Record, out *weir.Output) error {
 	return nil
 }
 
-func decode(stored []byte) (stats, error) {
-	switch len(stored) {
-	case 0:
-		return stats{}, nil
-	case 24:
-		word := func(i int) uint64 { return binary.LittleEndian.Uint64(stored[8*i:]) }
-		return stats{word(0), int64(word(1)), int64(word(2))}, nil
-	}
-	return stats{}, fmt.Errorf("state delays holds %d bytes", len(stored))
+// decode reads three words; what is all zero was never there.
+func decode(stored []byte) stats {
+	_ = stored[23]
+	word := binary.LittleEndian.Uint64
+	return stats{word(stored), int64(word(stored[8:])), int64(word(stored[16:]))}
 }
 
-func (s stats) encode() []byte {
-	stored := make([]byte, 0, 24)
-	for _, word := range [...]uint64{s.count, uint64(s.sum), uint64(s.max)} {
-		stored = binary.LittleEndian.AppendUint64(stored, word)
-	}
-	return stored
+func (s stats) encode(stored []byte) {
+	_ = stored[23]
+	binary.LittleEndian.PutUint64(stored, s.count)
+	binary.LittleEndian.PutUint64(stored[8:], uint64(s.sum))
+	binary.LittleEndian.PutUint64(stored[16:], uint64(s.max))
 }
 
 // delayOf gives the delay of a flight's line.
 func delayOf(line []byte) (int64, error) {
-	var delay []byte
-	count := 0
-	for rest, more := line, true; more; count++ {
-		var field []byte
-		var ok bool
-		if field, rest, more, ok = nextField(rest); !ok {
-			return 0, weir.BadRecord("a quoted field does not end with its quote")
-		}
-		if count == depDelay {
-			delay = field
-		}
+	delay, count, ok := fieldOf(line, depDelay)
+	if !ok {
+		return 0, weir.BadRecord("a quoted field does not end with its quote")
 	}
 	if count != fields {
 		return 0, weir.BadRecord(fmt.Sprintf("%d fields, a flight has %d", count, fields))
+	}
+	if number, ok := wholeNumber(delay); ok {
+		return number, nil
 	}
 	text := delay
 	if len(text) >= 2 && text[0] == '"' {
@@ -112,25 +103,86 @@ func delayOf(line []byte) (int64, error) {
 	return 0, weir.BadRecord(fmt.Sprintf("dep_delay '%s' is not a number", delay))
 }
 
-// nextField takes a field off the front of a line, quotes and all: the field, the rest, whether there is one, and whether the
-// field's quotes are right.
-func nextField(line []byte) (field, rest []byte, more, ok bool) {
-	end := bytes.IndexByte(line, ',')
-	if len(line) > 0 && line[0] == '"' {
-		for end = 1; ; end++ {
-			quote := bytes.IndexByte(line[end:], '"')
-			if quote < 0 {
-				return nil, nil, false, false
+// wholeNumber reads what nearly every delay is: a sign, maybe, and a few digits.
+func wholeNumber(text []byte) (number int64, ok bool) {
+	negative := len(text) > 0 && text[0] == '-'
+	if negative {
+		text = text[1:]
+	}
+	for _, digit := range text {
+		if digit -= '0'; digit > 9 {
+			return 0, false
+		}
+		number = number*10 + int64(digit)
+	}
+	if negative {
+		number = -number
+	}
+	return number, len(text) > 0 && len(text) < 18
+}
+
+// fieldOf finds a field of a line, quotes and all: the field, how many fields there are, and whether their quotes are right.
+//
+// Eight bytes a round: in Wasm each round of a loop in Go is a jump through a table, and a call costs several of them.
+func fieldOf(line []byte, wanted int) (field []byte, count int, ok bool) {
+	start, i := 0, 0
+	for ; i+8 <= len(line); i += 8 {
+		word := binary.LittleEndian.Uint64(line[i:])
+		if bytesEqualTo(word, '"') != 0 {
+			// From the last comma on, so that a quote is known to begin a field or not to.
+			break
+		}
+		commas := bytesEqualTo(word, ',')
+		for ; commas != 0 && count <= wanted; commas &= commas - 1 {
+			comma := i + bits.TrailingZeros64(commas)/8
+			if count == wanted {
+				field = line[start:comma]
 			}
-			if end += quote + 1; end == len(line) || line[end] == ',' {
-				break
-			} else if line[end] != '"' {
-				return nil, nil, false, false
+			count, start = count+1, comma+1
+		}
+		if commas != 0 {
+			count += bits.OnesCount64(commas)
+			start = i + 8 - bits.LeadingZeros64(commas)/8
+		}
+	}
+	for ; i < len(line); i++ {
+		switch {
+		case line[i] == ',':
+			if count == wanted {
+				field = line[start:i]
+			}
+			count, start = count+1, i+1
+		case line[i] == '"' && i == start:
+			if i = quoteEnd(line, i+1); i < 0 {
+				return nil, 0, false
 			}
 		}
 	}
-	if end < 0 || end == len(line) {
-		return line, nil, false, true
+	if count == wanted {
+		field = line[start:]
 	}
-	return line[:end], line[end+1:], true, true
+	return field, count + 1, true
+}
+
+// bytesEqualTo sets the highest bit of each byte of a word that equals this one.
+func bytesEqualTo(word uint64, wanted byte) uint64 {
+	const ones, low = 0x0101010101010101, 0x7f7f7f7f7f7f7f7f
+	word ^= ones * uint64(wanted)
+	return ^((word&low + low) | word | low)
+}
+
+// quoteEnd gives where the quote is that ends a quoted field, which goes on at i; negative if it does not end with one.
+func quoteEnd(line []byte, i int) int {
+	for ; i < len(line); i++ {
+		switch {
+		case line[i] != '"':
+		case i+1 == len(line) || line[i+1] == ',':
+			return i
+		case line[i+1] != '"':
+			return -1
+		default:
+			i++
+		}
+	}
+	return -1
 }

@@ -55,3 +55,28 @@ func TestBadLinesAreNamedAndChangeNothing(t *testing.T) {
 		t.Error("a call that failed changed something")
 	}
 }
+
+// The fields of every line, whatever bytes stand at which place of a word, are those that a plain reader of fields finds.
+func TestFieldsAreFoundAtAnyPlaceOfAWord(t *testing.T) {
+	parts := []string{"", "a", "\"b,c\"", "d\"", "\"e\"\"f\"", "ghijklmnopq", "\xac\xa2"}
+	for seed := range 5000 {
+		var fields []string
+		for n := seed; n > 0; n /= len(parts) {
+			fields = append(fields, parts[n%len(parts)])
+		}
+		if len(fields) == 0 {
+			continue
+		}
+		for wanted, field := range fields {
+			found, count, ok := fieldOf([]byte(strings.Join(fields, ",")), wanted)
+			if !ok || count != len(fields) || string(found) != field {
+				t.Fatalf("%q: field %d is %q of %d", fields, wanted, found, count)
+			}
+		}
+	}
+	for _, line := range []string{`a,b,c,d,e,f,"g`, `aaaaaaaaaaaa,"b"c`, `"`} {
+		if _, _, ok := fieldOf([]byte(line), 0); ok {
+			t.Error(line)
+		}
+	}
+}

@@ -1,13 +1,15 @@
 // Looks at the world that a Go plugin finds: says what time, files and environment are, and keeps enough memory busy to notice if
-// somebody else wrote into it. State is every value that its key had.
+// somebody else wrote into it. State is every value that its key had, and one that is only read when it is asked for.
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"time"
 
 	weir "github.com/weir-dataflow/weir/sdk/go"
+	_ "github.com/weir-dataflow/weir/sdk/go/keyedstate"
 )
 
 type probe struct{ kept map[string][]byte }
@@ -17,7 +19,9 @@ func init() { weir.Register(&probe{kept: map[string][]byte{}}) }
 func main() {}
 
 func (*probe) Info() weir.Info {
-	return weir.Info{Name: "probe", Version: "0.1.0", States: []weir.State{{Name: "all", Version: 1}}}
+	return weir.Info{Name: "probe", Version: "0.1.0", States: []weir.State{
+		{Name: "rare", Version: 1, OnDemand: true}, {Name: "all", Version: 1},
+	}}
 }
 
 func (p *probe) Process(record *weir.Record, out *weir.Output) error {
@@ -38,12 +42,27 @@ func (p *probe) Process(record *weir.Record, out *weir.Output) error {
 	case "panic":
 		panic("told to")
 	default:
-		answer = p.grow(record.Value)
+		if rest, is := bytes.CutPrefix(record.Value, []byte("demand")); is {
+			answer = demand(record.State(0), rest)
+		} else {
+			answer = p.grow(record.Value)
+		}
 	}
-	state := record.State(0)
+	state := record.State(1)
 	state.Set(append(append([]byte(nil), state.Get()...), record.Value...))
 	out.Emit(record.Key, []byte(answer), record.Time)
 	return nil
+}
+
+// demand says what the state on demand held, and puts the next there, or nothing.
+func demand(rare *weir.Value, next []byte) string {
+	held := fmt.Sprintf("held %q", rare.Get())
+	if len(next) > 0 {
+		rare.Set(next)
+	} else {
+		rare.Delete()
+	}
+	return held
 }
 
 // grow keeps many copies of a value of each length, and checks all of them.

@@ -17,7 +17,7 @@ func TestItKeepsWhatItGets(t *testing.T) {
 	if err := harness.Send(0, weir.Emitted{Value: value}, weir.Emitted{Value: value}); err != nil {
 		t.Fatal(err)
 	}
-	if got := harness.Take(0); string(got[1].Value) != "kept 128" || len(harness.State(0, "")) != 2000 {
+	if got := harness.Take(0); string(got[1].Value) != "kept 128" || len(harness.State(1, "")) != 2000 {
 		t.Errorf("%q", got)
 	}
 }
