@@ -13,4 +13,21 @@ if have_go_toolchain; then
     (cd "$(dirname "$manifest")" && go vet ./... && go test ./...)
   done
 fi
+
+# Each template as `weir new` fills it in, with its SDK beside it.
+for template in "$weir_root"/sdk/go/templates/* "$weir_root"/sdk/c/templates/*; do
+  kind="$(basename "$template")" sdk="$(dirname "$(dirname "$template")")"
+  project="$cache/guests-target/templates/$(basename "$sdk")-$kind"
+  rm -rf "$project"
+  mkdir -p "$(dirname "$project")"
+  cp -r "$template" "$project"
+  find "$project" -type f -exec sed -i "s/{{name}}/my-$kind/g; s/{{name_snake}}/my_$kind/g; s/{{Name}}/My${kind^}/g" {} +
+  cp -r "$sdk" "$project/weir-sdk"
+  rm -r "$project/weir-sdk/templates"
+  if [ "$(basename "$sdk")" = c ]; then
+    make --no-print-directory -C "$project" test
+  elif have_go_toolchain; then
+    (cd "$project" && go vet . && go test .)
+  fi
+done
 explain_other_toolchains
