@@ -67,6 +67,22 @@ if have_go_toolchain; then
     fi
   done
 fi
+# A component in JavaScript differs from build to build (its engine is started at build time), so the sources say whether it is new.
+if have_js_toolchain && install_js_tools "$cache"; then
+  for manifest in "$weir_root"/guests/js/*/package.json; do
+    folder="$(dirname "$manifest")"
+    name="$(basename "$folder" | tr - _)_js"
+    wanted["$out/$name.wasm"]=1
+    built="$cache/guests-target/js/$name"
+    mkdir -p "$built"
+    (cd "$weir_root" && find "guests/js/$(basename "$folder")/src" sdk/js/{bin,src,package-lock.json} wit -type f | sort | xargs sha256sum) >"$built/sources"
+    if [ ! -f "$built/$name.wasm" ] || ! cmp -s "$built/sources" "$built/sources.built"; then
+      node "$weir_root/sdk/js/bin/weir-js.js" build "$folder/src/$(basename "$folder").js" -o "$built/$name.wasm"
+      mv "$built/sources" "$built/sources.built"
+    fi
+    cmp -s "$built/$name.wasm" "$out/$name.wasm" || cp "$built/$name.wasm" "$out/$name.wasm"
+  done
+fi
 explain_other_toolchains
 
 for component in "$out"/*.wasm; do

@@ -1,4 +1,4 @@
-# Finds the toolchains that compile guests: Rust, which all need, C and Go. Sourced by the scripts beside it.
+# Finds the toolchains that compile guests: Rust, which all need, C, Go and JavaScript. Sourced by the scripts beside it.
 #
 # Two kinds of Rust do:
 #   rustup   the pinned toolchain with the target's standard library (`rustup target add wasm32-unknown-unknown`);
@@ -59,9 +59,28 @@ have_go_toolchain() {
   [ -n "$version" ] && [ "$version" -ge 24 ]
 }
 
+# Node 20 or newer, and npm.
+have_js_toolchain() {
+  local version
+  version="$(node --version 2>/dev/null | sed -n 's/^v\([0-9]*\)\..*/\1/p')"
+  [ -n "$version" ] && [ "$version" -ge 20 ] && command -v npm >/dev/null
+}
+
+# Installs what sdk/js builds with into a folder in the cache, as its lock file says; sets WEIR_JS_TOOLS to it, for weir-js.
+install_js_tools() {
+  export WEIR_JS_TOOLS="$1/js-tools"
+  cmp -s "$weir_root/sdk/js/package-lock.json" "$WEIR_JS_TOOLS/installed" && return
+  mkdir -p "$WEIR_JS_TOOLS"
+  rm -f "$WEIR_JS_TOOLS/installed"
+  cp "$weir_root/sdk/js/package.json" "$weir_root/sdk/js/package-lock.json" "$WEIR_JS_TOOLS/"
+  (cd "$WEIR_JS_TOOLS" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2) || return
+  cp "$weir_root/sdk/js/package-lock.json" "$WEIR_JS_TOOLS/installed"
+}
+
 explain_other_toolchains() {
   have_c_toolchain || echo "weir: no C compiler for Wasm: guests/c and its tests need clang and lld (Debian: apt-get install clang lld), or zig (pip install ziglang)" >&2
   have_go_toolchain || echo "weir: no Go 1.24 or newer: guests/go and its tests need it (https://go.dev/dl)" >&2
+  have_js_toolchain || echo "weir: no Node 20 or newer with npm: guests/js and its tests need it (https://nodejs.org)" >&2
 }
 
 explain_guest_toolchain() {

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tests of the SDKs for C and Go and of the guests made with them, natively. Without Go its tests are left out, and it says so.
+# Tests of the SDKs for C, Go and JavaScript and of the guests made with them, natively. Without Go or Node theirs are left out, and it
+# says so.
 set -euo pipefail
 weir_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 . "$weir_root/scripts/guest-toolchain.sh"
@@ -11,6 +12,11 @@ done
 if have_go_toolchain; then
   for manifest in "$weir_root"/sdk/go/go.mod "$weir_root"/guests/go/*/go.mod; do
     (cd "$(dirname "$manifest")" && go vet ./... && go test ./...)
+  done
+fi
+if have_js_toolchain; then
+  for manifest in "$weir_root"/sdk/js/package.json "$weir_root"/guests/js/*/package.json; do
+    (cd "$(dirname "$manifest")" && node --test test/*.test.js)
   done
 fi
 

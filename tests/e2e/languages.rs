@@ -1,4 +1,4 @@
-//! Plugins in C and Go give what the one in Rust gives, also over a kill; their states are the same, byte for byte.
+//! Plugins in C, Go and JavaScript give what the one in Rust gives, also over a kill; their states are the same, byte for byte.
 
 use weir_tests::flights::{FlightsCase, FlightsOptions};
 use weir_tests::join::JoinCase;
@@ -78,29 +78,50 @@ fn a_join_in_go_is_exact_over_kills_up_to_its_end() {
     case.judge().unwrap();
 }
 
-/// Each goes on from a checkpoint of the one before it.
 #[test]
-fn the_language_changes_with_every_restart() {
+fn a_plugin_in_javascript_is_exact_over_a_kill() {
+    exact_over_a_kill("carrier_stats_js");
+}
+
+/// Each goes on from a checkpoint of the one before it.
+fn exact_over_changes(names: &[&str]) {
     let case = FlightsCase::new(FlightsOptions { rate: Some(3_000), ..FlightsOptions::default() });
-    for name in ["carrier_stats", "carrier_stats_c"] {
+    let (last, killed) = names.split_last().expect("there is one");
+    for name in killed {
         use_plugin(&case, name);
         let killed = case.run(&[], &[("WEIR_CRASH_AT", "committed:2")]);
         assert!(killed.was_killed(), "{killed:?}");
     }
-    use_plugin(&case, "carrier_stats_go");
+    use_plugin(&case, last);
     case.run(&[], &[]).expect_code(0);
     case.judge().unwrap();
 }
 
-/// `weir check` says what Go's runtime finds of WASI; C and Rust ask for nothing.
+#[test]
+fn the_language_changes_with_every_restart() {
+    exact_over_changes(&["carrier_stats", "carrier_stats_c", "carrier_stats_go"]);
+}
+
+#[test]
+fn javascript_takes_state_over_and_gives_it_back() {
+    exact_over_changes(&["carrier_stats", "carrier_stats_js", "carrier_stats"]);
+}
+
+/// `weir check` says what the runtimes of Go and JavaScript find of WASI; C and Rust ask for nothing.
 #[test]
 fn check_says_what_a_plugin_gets_of_wasi() {
     let case = FlightsCase::new(FlightsOptions::default());
-    for (name, wants) in [("carrier_stats", false), ("carrier_stats_c", false), ("carrier_stats_go", true)] {
+    for (name, wants) in [
+        ("carrier_stats", None),
+        ("carrier_stats_c", None),
+        ("carrier_stats_go", Some("wasi:random/random@0.2.0: the same bytes")),
+        ("carrier_stats_js", Some("wasi:clocks/wall-clock@0.2.12: a clock that shows 1970")),
+    ] {
         use_plugin(&case, name);
         let checked = Running::start(case.scratch.folder(), &["check", "job.toml"], &[]).finish().expect_code(0);
-        let said = checked.stdout.lines().any(|line| line.contains("wasi:random/random@0.2.0: the same bytes"));
-        assert_eq!(said, wants, "{name}: {}", checked.stdout);
+        let said = checked.stdout.lines().find(|line| line.contains("wasi:"));
+        assert_eq!(said.is_some(), wants.is_some(), "{name}: {}", checked.stdout);
+        assert!(wants.is_none_or(|wants| checked.stdout.contains(wants)), "{name}: {}", checked.stdout);
     }
 }
 
@@ -138,11 +159,11 @@ fn a_plugin_that_is_granted_the_clock_sees_the_time() {
     assert!(lines.len() > 400 && lines.iter().all(is_now), "{lines:?}");
 }
 
-/// A job with the Go guest that looks around, over these lines, which come slowly enough for most to be in calls of their own.
-fn probe(lines: &[&str]) -> (Scratch, Ended) {
+/// A job with a guest that looks around, over these lines, which come slowly enough for most to be in calls of their own.
+/// `more`: more lines for the operator.
+fn probe(plugin: &str, more: &str, lines: &[&str]) -> (Scratch, Ended) {
     let scratch = Scratch::new();
     scratch.write("in.txt", lines.join("\n") + "\n");
-    let plugin = guest("probe_go");
     scratch.write(
         "job.toml",
         format!(
@@ -161,17 +182,23 @@ rate = 50
 name = "look"
 plugin = "{}"
 from = "in"
+{more}
 [[sink]]
 name = "out"
 connector = "file"
 from = "look"
 path = "out"
 "#,
-            plugin.display()
+            guest(plugin).display()
         ),
     );
     let ended = Running::start(scratch.folder(), &["run", "job.toml", "--data", "data"], &[("TZ", "UTC")]).finish();
     (scratch, ended)
+}
+
+/// The lines that a probe's job has committed, in their order.
+fn committed(scratch: &Scratch) -> Vec<String> {
+    judge::lines(&scratch.path("out")).expect("whole lines")
 }
 
 /// Go's runtime runs in a world where nothing can be reached, and where nobody else takes memory that it holds for its own.
@@ -179,27 +206,59 @@ path = "out"
 fn a_go_runtime_finds_nothing_and_keeps_its_memory() {
     let large = "x".repeat(200_000);
     let lines = ["sleep", "world", "xxx", &large, &large, &large, &large];
-    let (scratch, ended) = probe(&lines);
+    let (scratch, ended) = probe("probe_go", "", &lines);
     let ended = ended.expect_code(0);
     assert!(ended.stderr.contains("seen on standard error"), "{}", ended.stderr);
-    let text = judge::lines(&scratch.path("out")).expect("whole lines");
     let kept = (1..=5).map(|n| format!("kept {}", 64 * n));
     let expected: Vec<String> =
         ["slept 1h0m0s until 1970-01-01T01:00:01Z", "0 [] true"].map(str::to_owned).into_iter().chain(kept).collect();
-    assert_eq!(text, expected);
+    assert_eq!(committed(&scratch), expected);
 }
 
 /// State on demand: the host asks the guest for memory in the middle of the guest's own call.
 #[test]
 fn state_on_demand_in_go_is_read_when_it_is_asked_for() {
-    let (scratch, ended) = probe(&["demand one", "demand two", "xxx", "demand", "demand three"]);
+    let (scratch, ended) = probe("probe_go", "", &["demand one", "demand two", "xxx", "demand", "demand three"]);
     ended.expect_code(0);
-    let lines = judge::lines(&scratch.path("out")).expect("whole lines");
-    assert_eq!(lines, ["held \"\"", "held \" one\"", "kept 64", "held \" two\"", "held \"\""]);
+    assert_eq!(committed(&scratch), ["held \"\"", "held \" one\"", "kept 64", "held \" two\"", "held \"\""]);
 }
 
 #[test]
 fn a_panic_in_go_is_quoted() {
-    let (_, ended) = probe(&["xxx", "panic"]);
+    let (_, ended) = probe("probe_go", "", &["xxx", "panic"]);
     ended.expect_code(1).expect_text(&["standard error: panic: told to", "offset 4"]);
+}
+
+/// Settings, the log, texts beyond ASCII, bad records, timers and the end of the input cross the boundary as they should; and the
+/// engine finds nothing.
+#[test]
+fn a_javascript_operator_has_all_that_the_contract_gives() {
+    let more = "on_bad_record = \"drop\"\nconfig = { greeting = \"grüß dich\" }";
+    let (scratch, ended) = probe("probe_js", more, &["greet", "aside", "timer", "world", "bad", "so ö"]);
+    let ended = ended.expect_code(0);
+    assert!(ended.stderr.contains(r#"opened {"job":"probe","subtask":0}"#), "{}", ended.stderr);
+    let expected = [
+        "grüß dich",
+        "watermark -Infinity",
+        "1000 undefined undefined false",
+        "SO Ö",
+        "event-time 10 sooner at last, seen 5",
+        "event-time 20 later at last, seen 5",
+        "end of 0",
+        "at the end: greet aside timer world so ö",
+    ];
+    assert_eq!(committed(&scratch), expected);
+}
+
+#[test]
+fn a_failure_in_javascript_says_what_and_where() {
+    for (line, texts) in [
+        ("throw", &["TypeError: cannot read property 'at' of undefined at process", "offsets 0 to 4"][..]),
+        ("retry", &["asks to try again: told to"]),
+        ("bad", &["tölt to", "offset 4"]),
+        ("deep", &["call stack exhausted", "offset 4"]),
+    ] {
+        let (_, ended) = probe("probe_js", "", &["xxx", line]);
+        ended.expect_code(1).expect_text(texts);
+    }
 }
