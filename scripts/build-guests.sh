@@ -83,6 +83,23 @@ if have_js_toolchain && install_js_tools "$cache"; then
     cmp -s "$built/$name.wasm" "$out/$name.wasm" || cp "$built/$name.wasm" "$out/$name.wasm"
   done
 fi
+# Those in Python take half a minute each: they are built when the SDK, the contract or their sources have changed. Their bytes differ
+# from build to build.
+if have_python_toolchain; then
+  sdk="$weir_root/sdk/python/weir"
+  for folder in "$weir_root"/guests/python/*/; do
+    name="$(basename "$folder" | tr - _)"
+    component="$out/${name}_python.wasm"
+    wanted["$component"]=1
+    built="$cache/guests-target/python/$name"
+    sources="$(python_tool) $(cat "$sdk"/*.py "$weir_root"/wit/*.wit "$folder$name.py" | sha256sum)"
+    if [ ! -f "$built.wasm" ] || [ "$(cat "$built.sources" 2>/dev/null)" != "$sources" ]; then
+      PYTHONPATH="$weir_root/sdk/python" "$(python_venv)/bin/python" -m weir.build "$name" --path "$folder" -o "$built.wasm"
+      echo "$sources" >"$built.sources"
+    fi
+    cmp -s "$built.wasm" "$component" || cp "$built.wasm" "$component"
+  done
+fi
 explain_other_toolchains
 
 for component in "$out"/*.wasm; do

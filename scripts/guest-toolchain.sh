@@ -1,4 +1,4 @@
-# Finds the toolchains that compile guests: Rust, which all need, C, Go and JavaScript. Sourced by the scripts beside it.
+# Finds the toolchains that compile guests: Rust, which all need, C, Go, JavaScript and Python. Sourced by the scripts beside it.
 #
 # Two kinds of Rust do:
 #   rustup   the pinned toolchain with the target's standard library (`rustup target add wasm32-unknown-unknown`);
@@ -77,10 +77,20 @@ install_js_tools() {
   cp "$weir_root/sdk/js/package-lock.json" "$WEIR_JS_TOOLS/installed"
 }
 
+# componentize-py of the version that sdk/python names, in a virtual environment that setup-guests.sh makes.
+python_tool() { sed -n 's/^COMPONENTIZE = "\(.*\)"$/\1/p' "$weir_root/sdk/python/weir/build.py"; }
+python_venv() { echo "${WEIR_CACHE:-$HOME/.cache/weir}/python/$(python_tool)"; }
+have_python_toolchain() { [ -x "$(python_venv)/bin/componentize-py" ]; }
+
+# A Python that runs the SDK's tests, and makes virtual environments.
+have_python() { python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; }
+have_python_venv() { have_python && python3 -c 'import ensurepip, venv' 2>/dev/null; }
+
 explain_other_toolchains() {
   have_c_toolchain || echo "weir: no C compiler for Wasm: guests/c and its tests need clang and lld (Debian: apt-get install clang lld), or zig (pip install ziglang)" >&2
   have_go_toolchain || echo "weir: no Go 1.24 or newer: guests/go and its tests need it (https://go.dev/dl)" >&2
   have_js_toolchain || echo "weir: no Node 20 or newer with npm: guests/js and its tests need it (https://nodejs.org)" >&2
+  have_python_toolchain || echo "weir: no $(python_tool): guests/python needs it, in $(python_venv); scripts/setup-guests.sh installs it where python3 (3.10 or newer) has venv and pip (Debian: apt-get install python3-venv)" >&2
 }
 
 explain_guest_toolchain() {

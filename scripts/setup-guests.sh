@@ -11,6 +11,15 @@ if ! have_c_toolchain && can_install; then
   apt-get update -qq
   apt-get install -y -qq --no-install-recommends clang-22 lld-22 || apt-get install -y -qq --no-install-recommends clang lld || true
 fi
+if ! have_python_venv && can_install; then
+  apt-get update -qq
+  apt-get install -y -qq --no-install-recommends python3 python3-venv || true
+fi
+# A broken installation leaves no componentize-py, and is made anew.
+if ! have_python_toolchain && have_python_venv; then
+  rm -rf "$(python_venv)"
+  python3 -m venv "$(python_venv)" && "$(python_venv)/bin/python" -m pip install --quiet "$(python_tool)" || rm -rf "$(python_venv)"
+fi
 explain_other_toolchains
 
 if select_guest_toolchain; then

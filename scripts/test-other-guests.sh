@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests of the SDKs for C, Go and JavaScript and of the guests made with them, natively. Without Go or Node theirs are left out, and it
+# Tests of the SDKs for C, Go, JavaScript and Python and of the guests made with them, natively. Without Go, Node or Python theirs are left out, and it
 # says so.
 set -euo pipefail
 weir_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -17,6 +17,12 @@ fi
 if have_js_toolchain; then
   for manifest in "$weir_root"/sdk/js/package.json "$weir_root"/guests/js/*/package.json; do
     (cd "$(dirname "$manifest")" && node --test test/*.test.js)
+  done
+fi
+if have_python; then
+  make --no-print-directory -C "$weir_root/sdk/python" test
+  for folder in "$weir_root"/guests/python/*/; do
+    (cd "$folder" && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$weir_root/sdk/python" python3 -W error -m unittest)
   done
 fi
 

@@ -1,4 +1,4 @@
-//! Plugins in C, Go and JavaScript give what the one in Rust gives, also over a kill; their states are the same, byte for byte.
+//! Plugins in C, Go, JavaScript and Python give what the one in Rust gives, also over a kill; their states are the same, byte for byte.
 
 use weir_tests::flights::{FlightsCase, FlightsOptions};
 use weir_tests::join::JoinCase;
@@ -56,6 +56,16 @@ fn sink_exact_over_kills(name: &str) {
 }
 
 #[test]
+fn a_plugin_in_python_is_exact_over_a_kill() {
+    exact_over_a_kill("carrier_stats_python");
+}
+
+#[test]
+fn a_sink_in_python_is_exact_over_kills() {
+    sink_exact_over_kills("file_sink_python");
+}
+
+#[test]
 fn a_sink_in_go_is_exact_over_kills() {
     sink_exact_over_kills("file_sink_go");
 }
@@ -107,7 +117,12 @@ fn javascript_takes_state_over_and_gives_it_back() {
     exact_over_changes(&["carrier_stats", "carrier_stats_js", "carrier_stats"]);
 }
 
-/// `weir check` says what the runtimes of Go and JavaScript find of WASI; C and Rust ask for nothing.
+#[test]
+fn python_takes_state_over_and_gives_it_back() {
+    exact_over_changes(&["carrier_stats", "carrier_stats_python", "carrier_stats_c", "carrier_stats_go"]);
+}
+
+/// `weir check` says what the runtimes of Go, JavaScript and Python find of WASI; C and Rust ask for nothing.
 #[test]
 fn check_says_what_a_plugin_gets_of_wasi() {
     let case = FlightsCase::new(FlightsOptions::default());
@@ -116,6 +131,7 @@ fn check_says_what_a_plugin_gets_of_wasi() {
         ("carrier_stats_c", None),
         ("carrier_stats_go", Some("wasi:random/random@0.2.0: the same bytes")),
         ("carrier_stats_js", Some("wasi:clocks/wall-clock@0.2.12: a clock that shows 1970")),
+        ("carrier_stats_python", Some(": the same bytes")),
     ] {
         use_plugin(&case, name);
         let checked = Running::start(case.scratch.folder(), &["check", "job.toml"], &[]).finish().expect_code(0);
@@ -260,5 +276,53 @@ fn a_failure_in_javascript_says_what_and_where() {
     ] {
         let (_, ended) = probe("probe_js", "", &["xxx", line]);
         ended.expect_code(1).expect_text(texts);
+    }
+}
+
+const FOLDER: &str = "grants = { folders = { out = \".\" } }\nconfig = { a = [1, \"b\"] }";
+
+/// Python's SDK gives all that the contract has, and its runtime finds nothing of the world around it.
+#[test]
+fn a_plugin_in_python_has_the_contract_and_nothing_else() {
+    let sides = "\n[[sink]]\nname = \"side\"\nconnector = \"file\"\nfrom = \"look.side\"\npath = \"side\"";
+    let lines = ["settings", "side", "timer", "files", "world", "speak", "chunks"];
+    let (scratch, ended) = probe("probe_python", &format!("{FOLDER}{sides}"), &lines);
+    let ended = ended.expect_code(0);
+    for said in ["seen on standard error", "probe: seen by logging"] {
+        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    }
+    let found = committed(&scratch);
+    assert_eq!(found[0], r#"settings: {"a": [1, "b"]}"#);
+    assert!(found[1].starts_with("files: True ['c'] b'ont' ") && found[1].ends_with("the path holds `..`"), "{}", found[1]);
+    assert_eq!(found[2], "world: FileNotFoundError {} 1.0 3601.0 True 2");
+    for (i, chunk) in found[3..13].iter().enumerate() {
+        assert_eq!((chunk.len(), &chunk[..2]), (100_001, format!("{i}x").as_str()));
+    }
+    assert_eq!(
+        found[13..],
+        [
+            "fired: payload at 5 of 9223372036854775807",
+            "end of 0",
+            "seen: ['settings', 'side', 'timer', 'files', 'world', 'speak', 'chunks']"
+        ]
+    );
+    assert_eq!(files_below(&scratch.path("a")), ["c"]);
+    let side = files_below(&scratch.path("side")).into_iter().find(|part| part.starts_with("part-")).expect("committed");
+    assert_eq!(std::fs::read_to_string(scratch.path("side").join(side)).expect("a part can be read"), "with headers\n");
+}
+
+/// An exception fails the attempt with its traceback; a limit is named.
+#[test]
+fn what_goes_wrong_in_python_says_where() {
+    for (word, said) in [
+        ("bug", &["gives up: record 1 of the batch, key null: KeyError: 'missing'", "/probe.py\", line ", "{}[\"missing\"]"][..]),
+        ("bad", &["record 1 of the batch can't be processed: told to"]),
+        ("exit", &["gives up: SystemExit: 3", "sys.exit(3)"]),
+        ("recurse", &["gives up: record 1 of the batch, key null: RecursionError"]),
+        ("loop", &["`limits.call` in the job file raises it"]),
+        ("memory", &["than its limit, 64MiB; `limits.memory` in the job file raises it"]),
+    ] {
+        let (_, ended) = probe("probe_python", FOLDER, &["settings", word]);
+        ended.expect_code(1).expect_text(said);
     }
 }

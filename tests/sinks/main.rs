@@ -1,12 +1,13 @@
-//! The suite of every transactional sink, on the stock file sink as a plugin: the contract, the adapter and the component
-//! together keep what the built-in sink keeps.
+//! The suite of every transactional sink, on the stock file sink as a plugin, in each language that has it: the contract, the adapter
+//! and the component together keep what the built-in sink keeps.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use weir_host::connectors::conformance::{self, Rig};
 use weir_host::connectors::plugin_sink::PluginSource;
 use weir_host::connectors::{CommitterContext, ConnectorError, SinkConnector, factory};
+use weir_host::coordinator::prepare::default_cache;
 use weir_host::graph::{SinkSpec, job_file};
 use weir_plugin::{EngineConfig, LoadOptions, Plugin, PluginEngine};
 use weir_protocol::{Generation, Lineage};
@@ -25,9 +26,12 @@ impl PluginSource for OneBuild {
     }
 }
 
+/// `name`: of the guest. A component that carries an interpreter takes long to compile, so there is a cache.
 fn builds(name: &str) -> Arc<dyn PluginSource> {
-    let engine = PluginEngine::new(&EngineConfig::default()).expect("an engine");
-    Arc::new(OneBuild(engine.load_file(&guest(name), &LoadOptions::default()).expect("the stock sink loads")))
+    static ENGINE: OnceLock<Arc<PluginEngine>> = OnceLock::new();
+    let config = || EngineConfig { cache: default_cache(), ..EngineConfig::default() };
+    let engine = ENGINE.get_or_init(|| PluginEngine::new(&config()).expect("an engine"));
+    Arc::new(OneBuild(engine.load_file(&guest(name), &LoadOptions::default()).expect("the sink loads")))
 }
 
 /// The stock sink, in the language of this guest, with its files in `folder`.
@@ -77,6 +81,11 @@ fn the_same_sink_in_go_keeps_every_promise_of_a_sink() {
 #[test]
 fn the_same_sink_in_c_keeps_every_promise_of_a_sink() {
     keeps_every_promise("file_sink_c");
+}
+
+#[test]
+fn the_same_sink_in_python_keeps_every_promise_of_a_sink() {
+    keeps_every_promise("file_sink_python");
 }
 
 fn keeps_every_promise(name: &str) {
