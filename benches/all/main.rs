@@ -7,6 +7,7 @@ mod boundary;
 mod channel;
 mod growth;
 mod kafka;
+mod languages;
 mod neighbours;
 mod pipeline;
 mod process;
@@ -43,9 +44,10 @@ fn ms(duration: Duration) -> f64 {
 
 fn all(criterion: &mut Criterion) {
     let mut table = Table::default();
-    let parts: [fn(&mut Criterion, &mut Table); 11] = [
+    let parts: [fn(&mut Criterion, &mut Table); 12] = [
         pipeline::endless,
         pipeline::lines_to_file,
+        languages::languages,
         boundary::boundary,
         channel::channel,
         channel::exchange,

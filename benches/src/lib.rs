@@ -161,6 +161,49 @@ path = "out"
     cost
 }
 
+/// Runs the flights job over a file without a header, with this build of `carrier-stats`, or without the operator.
+///
+/// # Panics
+/// If it does not finish.
+pub fn run_flights(stats: Option<&Path>, file: &Path, flights: u64) -> Cost {
+    let scratch = tempfile::tempdir().expect("a scratch folder can be made");
+    let folder = scratch.path().canonicalize().expect("it exists");
+    let stats = stats.map_or(String::new(), |plugin| {
+        format!("[[operator]]\nname = \"stats\"\nplugin = \"{}\"\nfrom = \"parse\"\n", plugin.display())
+    });
+    let text = format!(
+        r#"
+[job]
+name = "flights"
+parallelism = 1
+[checkpoint]
+interval = "1s"
+[[source]]
+name = "flights"
+connector = "file"
+path = "{}"
+[[operator]]
+name = "parse"
+plugin = "{}"
+from = "flights"
+config = {{ tz = "UTC" }}
+{stats}
+[[sink]]
+name = "nowhere"
+connector = "discard"
+from = "{}"
+[[sink]]
+name = "rejected"
+connector = "discard"
+from = "parse.rejected"
+"#,
+        file.display(),
+        guest("parse_flights.wasm").display(),
+        if stats.is_empty() { "parse" } else { "stats" }
+    );
+    run_to_end(Flavor::Wasm, &text, &folder, flights)
+}
+
 /// The graph of a job file's text in a folder, and how to run it there from nothing.
 fn job_in(folder: &Path, text: &str) -> (JobGraph, RunOptions) {
     let graph = job_file::parse(text, &folder.join("job.toml"), folder, &|_| None).expect("the bench's job file is right");
