@@ -245,7 +245,7 @@ pub fn cpu_of_threads(name: &str) -> Duration {
         // A thread may end while it is looked at.
         let is_named = std::fs::read_to_string(folder.join("comm")).is_ok_and(|comm| comm.starts_with(name));
         let stat = std::fs::read_to_string(folder.join("schedstat")).ok().filter(|_| is_named)?;
-        stat.split(' ').next()?.parse().ok()
+        stat.split(' ').next()?.parse::<u64>().ok()
     };
     Duration::from_nanos(folders.filter_map(of).sum())
 }

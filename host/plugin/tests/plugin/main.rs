@@ -36,7 +36,7 @@ fn setup() -> TaskSetup {
 }
 
 fn granted(folder: &str, path: PathBuf) -> TaskSetup {
-    TaskSetup { grants: Grants { folders: BTreeMap::from([(folder.to_owned(), path)]) }, ..setup() }
+    TaskSetup { grants: Grants { folders: BTreeMap::from([(folder.to_owned(), path)]), ..Grants::default() }, ..setup() }
 }
 
 fn instance(guest: &Guest) -> OperatorInstance {
