@@ -239,6 +239,14 @@ fn state_on_demand_in_go_is_read_when_it_is_asked_for() {
     assert_eq!(committed(&scratch), ["held \"\"", "held \" one\"", "kept 64", "held \" two\"", "held \"\""]);
 }
 
+/// The same in C, and the calls at the end of input.
+#[test]
+fn state_on_demand_in_c_is_read_when_it_is_asked_for() {
+    let (scratch, ended) = probe("probe_c", "", &["demand one", "demand two", "demand", "demand three"]);
+    ended.expect_code(0);
+    assert_eq!(committed(&scratch), ["held \"\"", "held \" one\"", "held \" two\"", "held \"\"", "end of 0", "left \" three\""]);
+}
+
 #[test]
 fn a_panic_in_go_is_quoted() {
     let (_, ended) = probe("probe_go", "", &["xxx", "panic"]);
