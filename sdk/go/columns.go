@@ -126,6 +126,7 @@ type Port struct {
 	// marks are empty until the first record that has one; the headers' columns, too.
 	marks                []byte
 	headerIndex, headers []byte
+	hasAux               bool
 	discard              bool
 	// whole: nothing is handed over before the end.
 	whole bool
@@ -155,11 +156,24 @@ func (p *Port) push(key, value []byte, time int64, headers []byte) {
 	if p.count == 0 {
 		p.index = appendU32(p.index[:0], 0)
 	}
-	p.data = append(p.data, key...)
-	p.index = appendU32(p.index, len(p.data))
-	p.data = append(p.data, value...)
-	p.index = appendU32(p.index, len(p.data))
+	data := append(p.data, key...)
+	middle := len(data)
+	data = append(data, value...)
+	p.data = data
+	p.index = binary.LittleEndian.AppendUint64(p.index, uint64(middle)|uint64(len(data))<<32)
 	p.times = binary.LittleEndian.AppendUint64(p.times, uint64(time))
+	if len(key) == 0 || value == nil || len(headers) > 0 || p.hasAux {
+		p.pushAux(key, value, headers)
+	}
+	p.count++
+	if len(data)+len(p.headers) >= chunkBytes && !p.whole {
+		p.emit(p.number, p.batch())
+		p.reset()
+	}
+}
+
+// pushAux adds what only few records have: marks, and headers.
+func (p *Port) pushAux(key, value, headers []byte) {
 	var mark byte
 	if key != nil && len(key) == 0 {
 		mark |= markKeyPresent
@@ -172,6 +186,7 @@ func (p *Port) push(key, value []byte, time int64, headers []byte) {
 			p.marks = append(p.marks, make([]byte, p.count)...)
 		}
 		p.marks = append(p.marks, mark)
+		p.hasAux = true
 	}
 	if len(headers) > 0 || len(p.headerIndex) > 0 {
 		if len(p.headerIndex) == 0 {
@@ -179,11 +194,7 @@ func (p *Port) push(key, value []byte, time int64, headers []byte) {
 		}
 		p.headers = append(p.headers, headers...)
 		p.headerIndex = appendU32(p.headerIndex, len(p.headers))
-	}
-	p.count++
-	if len(p.data)+len(p.headers) >= chunkBytes && !p.whole {
-		p.emit(p.number, p.batch())
-		p.reset()
+		p.hasAux = true
 	}
 }
 
@@ -212,7 +223,7 @@ func (p *Port) reserve(bytes, count int) {
 
 // reset empties the columns; their memory serves again.
 func (p *Port) reset() {
-	p.count, p.discard = 0, false
+	p.count, p.discard, p.hasAux = 0, false, false
 	p.data, p.index, p.times = p.data[:0], p.index[:0], p.times[:0]
 	p.marks, p.headerIndex, p.headers = p.marks[:0], p.headerIndex[:0], p.headers[:0]
 }
