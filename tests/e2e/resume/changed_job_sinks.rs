@@ -16,9 +16,12 @@ fn stats_at(path: &str) -> String {
     STATS_OUT.replace("out/stats", path)
 }
 
-/// Stats to the stock sink plugin, granted `folder`; `more`: further grants.
-fn stats_to_plugin(folder: &str, more: &str) -> String {
-    let plugin = guest("file_sink");
+/// The stock sink plugin, in Rust and in Go.
+const STOCK_SINKS: [&str; 2] = ["file_sink", "file_sink_go"];
+
+/// Stats to a stock sink plugin, granted `folder`; `more`: further grants.
+fn stats_to_plugin(sink: &str, folder: &str, more: &str) -> String {
+    let plugin = guest(sink);
     format!(
         "name = \"stats-out\"\nconnector = \"plugin\"\nplugin = \"{}\"\nfrom = \"stats\"\ngrants = {{ folders = {{ out = \"{folder}\"{more} }} }}",
         plugin.display()
@@ -126,26 +129,30 @@ fn a_sink_that_becomes_another_connector_commits_what_it_had_prepared() {
 
 #[test]
 fn a_file_sink_may_become_a_plugin_and_a_plugin_a_file_sink() {
-    let case = pending();
-    let folder = case.scratch.path("out/stats/plugin");
-    case.edit(&[(STATS_OUT, &stats_to_plugin(folder.to_str().unwrap(), ""))]);
-    crash(&case, &[], "manifest-published:2");
-    case.edit(&[(STATS_OUT, &stats_at("out/stats/new"))]);
-    case.run(&[], &[]).expect_code(0);
-    case.judge().unwrap();
+    for sink in STOCK_SINKS {
+        let case = pending();
+        let folder = case.scratch.path("out/stats/plugin");
+        case.edit(&[(STATS_OUT, &stats_to_plugin(sink, folder.to_str().unwrap(), ""))]);
+        crash(&case, &[], "manifest-published:2");
+        case.edit(&[(STATS_OUT, &stats_at("out/stats/new"))]);
+        case.run(&[], &[]).expect_code(0);
+        case.judge().unwrap();
+    }
 }
 
 #[test]
 fn a_plugin_sink_with_other_grants_commits_what_it_had_prepared() {
-    let case = FlightsCase::new(FlightsOptions { parallelism: 2, files: 6, ..FlightsOptions::default() });
-    let folder = case.scratch.path("out/stats");
-    let folder = folder.to_str().unwrap();
-    case.edit(&[(STATS_OUT, &stats_to_plugin(folder, ""))]);
-    crash(&case, &[], PENDING);
-    case.edit(&[(STATS_OUT, &stats_to_plugin(folder, ", more = \"more\""))]);
-    crash(&case, &[], "manifest-published:2");
-    case.run(&[], &[]).expect_code(0);
-    case.judge().unwrap();
+    for sink in STOCK_SINKS {
+        let case = FlightsCase::new(FlightsOptions { parallelism: 2, files: 6, ..FlightsOptions::default() });
+        let folder = case.scratch.path("out/stats");
+        let folder = folder.to_str().unwrap();
+        case.edit(&[(STATS_OUT, &stats_to_plugin(sink, folder, ""))]);
+        crash(&case, &[], PENDING);
+        case.edit(&[(STATS_OUT, &stats_to_plugin(sink, folder, ", more = \"more\""))]);
+        crash(&case, &[], "manifest-published:2");
+        case.run(&[], &[]).expect_code(0);
+        case.judge().unwrap();
+    }
 }
 
 #[test]
@@ -198,7 +205,7 @@ fn a_removed_plugin_sink_needs_no_plugin_file() {
     let case = FlightsCase::new(FlightsOptions { parallelism: 2, files: 6, ..FlightsOptions::default() });
     let folder = case.scratch.path("out/stats");
     let plugin = case.scratch.write("sink.wasm", fs::read(guest("file_sink")).unwrap());
-    let sink = stats_to_plugin(folder.to_str().unwrap(), "");
+    let sink = stats_to_plugin("file_sink", folder.to_str().unwrap(), "");
     let sink = sink.replace(guest("file_sink").to_str().unwrap(), plugin.to_str().unwrap());
     case.edit(&[(STATS_OUT, &sink)]);
     crash(&case, &[], PENDING);
