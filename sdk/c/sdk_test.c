@@ -164,6 +164,20 @@ static void state_on_demand_and_the_end(void) {
     weir_test_end();
 }
 
+static void an_operator_has_files_too(void) {
+    weir_test_empty_folders();
+    weir_bytes read, *names, grant = WEIR_TEXT("in");
+    size_t count;
+    bool done;
+    CHECK(!weir_append(grant, WEIR_TEXT("a/f"), WEIR_TEXT("abc")) && weir_mkdir(grant, WEIR_TEXT("a/b")));
+    CHECK(weir_append(grant, WEIR_TEXT("a/f"), WEIR_TEXT("abc")) && weir_append(grant, WEIR_TEXT("a/f"), WEIR_TEXT("de")));
+    CHECK(weir_read(grant, WEIR_TEXT("a/f"), 2, 9, &read) && weir_equal(read, WEIR_TEXT("cde")));
+    CHECK(weir_list(grant, WEIR_TEXT("a"), &names, &count) && count == 2 && weir_equal(names[0], WEIR_TEXT("b")));
+    CHECK(weir_rename(grant, WEIR_TEXT("a/f"), WEIR_TEXT("a/g"), &done) && done);
+    CHECK(weir_sync(grant, WEIR_TEXT("a")) && weir_remove(grant, WEIR_TEXT("a/f"), &done) && !done);
+    take_why();
+}
+
 static void headers_are_added_and_read(void) {
     weir_bytes headers = {0};
     weir_add_header(&headers, (weir_header){WEIR_TEXT("to"), WEIR_TEXT("x"), false});
@@ -179,6 +193,7 @@ static void headers_are_added_and_read(void) {
 int main(void) {
     timers_fire_by_time_once_each();
     state_on_demand_and_the_end();
+    an_operator_has_files_too();
     headers_are_added_and_read();
     state_and_side_outputs();
     what_a_record_has_beside_key_and_value_is_forwarded();

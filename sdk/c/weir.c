@@ -310,6 +310,7 @@ EXPORT("cabi_realloc") void *weir_cabi_realloc(void *old, size_t old_size, size_
     return at;
 }
 
+#include "weir_files.c"
 #ifdef WEIR_SINK
 #include "weir_sink.c"
 #else

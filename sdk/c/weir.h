@@ -173,6 +173,34 @@ typedef struct weir_task {
     uint32_t attempt;
 } weir_task;
 
+/* A folder that the job granted (`grants.folders`), by the grant's name. Paths are relative, with `/`; the empty one is the folder itself.
+ * They can't leave the folder: no `..`, no absolute path, no symbolic link. The host owns the durability rules.
+ *
+ * Each says whether it went well; if not, why was said as `weir_why` says it, so that `return weir_fail(WEIR_FATAL, "")` does. In a
+ * sink's `write` only `weir_append` and `weir_read` may be called, and an append is applied when the call returns without error. */
+
+/* Appends to a file, which is made if it does not exist (its folder must). */
+bool weir_append(weir_bytes grant, weir_bytes path, weir_bytes bytes);
+/* At most `limit` bytes from `offset`; fewer at the end of the file. They last as long as the call. */
+bool weir_read(weir_bytes grant, weir_bytes path, uint64_t offset, uint32_t limit, weir_bytes *bytes);
+/* Makes a file's content, or a folder's entries, durable (fsync). Returns when it is. */
+bool weir_sync(weir_bytes grant, weir_bytes path);
+/* Makes a folder and its parents, durably. An existing one is no error. */
+bool weir_mkdir(weir_bytes grant, weir_bytes path);
+/* Moves a file in one atomic step that never replaces: `done` is false, and nothing done, if the target exists. Both folders are durable
+ * when it is true. */
+bool weir_rename(weir_bytes grant, weir_bytes source, weir_bytes target, bool *done);
+/* Removes a file or an empty folder; `done` is false if there was none. */
+bool weir_remove(weir_bytes grant, weir_bytes path, bool *done);
+/* Whether a file or folder is there. */
+bool weir_exists(weir_bytes grant, weir_bytes path, bool *there);
+/* The names in a folder, sorted; none if there is no such folder. They last as long as the call. */
+bool weir_list(weir_bytes grant, weir_bytes path, weir_bytes **names, size_t *count);
+
+/* Bytes of several parts, one after the other; they last as long as the call. */
+weir_bytes weir_join(const weir_bytes *parts, size_t count);
+#define WEIR_JOIN(...) weir_join((const weir_bytes[]){__VA_ARGS__}, sizeof((const weir_bytes[]){__VA_ARGS__}) / sizeof(weir_bytes))
+
 /* Plugin and weir.c must be compiled with the same: else the linker does not find the plugin. */
 #if defined(WEIR_SINK)
 #define weir_plugin weir_plugin_sink
@@ -231,34 +259,6 @@ typedef struct weir_operator {
 extern const weir_operator weir_plugin;
 
 #else /* WEIR_SINK */
-
-/* A folder that the job granted (`grants.folders`), by the grant's name. Paths are relative, with `/`; the empty one is the folder itself.
- * They can't leave the folder: no `..`, no absolute path, no symbolic link. The host owns the durability rules.
- *
- * Each says whether it went well; if not, why was said as `weir_why` says it, so that `return weir_fail(WEIR_FATAL, "")` does. In `write`
- * only `weir_append` and `weir_read` may be called, and an append is applied when the call returns without error. */
-
-/* Appends to a file, which is made if it does not exist (its folder must). */
-bool weir_append(weir_bytes grant, weir_bytes path, weir_bytes bytes);
-/* At most `limit` bytes from `offset`; fewer at the end of the file. They last as long as the call. */
-bool weir_read(weir_bytes grant, weir_bytes path, uint64_t offset, uint32_t limit, weir_bytes *bytes);
-/* Makes a file's content, or a folder's entries, durable (fsync). Returns when it is. */
-bool weir_sync(weir_bytes grant, weir_bytes path);
-/* Makes a folder and its parents, durably. An existing one is no error. */
-bool weir_mkdir(weir_bytes grant, weir_bytes path);
-/* Moves a file in one atomic step that never replaces: `done` is false, and nothing done, if the target exists. Both folders are durable
- * when it is true. */
-bool weir_rename(weir_bytes grant, weir_bytes source, weir_bytes target, bool *done);
-/* Removes a file or an empty folder; `done` is false if there was none. */
-bool weir_remove(weir_bytes grant, weir_bytes path, bool *done);
-/* Whether a file or folder is there. */
-bool weir_exists(weir_bytes grant, weir_bytes path, bool *there);
-/* The names in a folder, sorted; none if there is no such folder. They last as long as the call. */
-bool weir_list(weir_bytes grant, weir_bytes path, weir_bytes **names, size_t *count);
-
-/* Bytes of several parts, one after the other; they last as long as the call. */
-weir_bytes weir_join(const weir_bytes *parts, size_t count);
-#define WEIR_JOIN(...) weir_join((const weir_bytes[]){__VA_ARGS__}, sizeof((const weir_bytes[]){__VA_ARGS__}) / sizeof(weir_bytes))
 
 /* What `prepare` hands over: nothing to commit as long as `bytes.data` is NULL. */
 typedef struct weir_prepared {

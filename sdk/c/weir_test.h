@@ -50,6 +50,8 @@ void weir_host_log(const uint8_t *level, size_t level_len, const uint8_t *messag
     fprintf(stderr, "%.*s: %.*s\n", (int)level_len, (const char *)level, (int)message_len, (const char *)message);
 }
 
+#include "weir_test_folders.h"
+
 #ifdef WEIR_SINK
 #include "weir_test_sink.h"
 #else
@@ -105,6 +107,7 @@ void weir_host_emit(uint32_t port, uint32_t count, const uint8_t *data, size_t d
 /* Opens the operator, with no state. */
 static inline weir_status weir_test_open(const char *config) {
     memset(&weir_test, 0, sizeof weir_test);
+    weir_test_empty_folders();
     weir_test.watermark = INT64_MIN;
     weir_export_describe();
     weir_post_describe(NULL);

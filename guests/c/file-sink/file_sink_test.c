@@ -6,7 +6,7 @@
 #define STAGED ".weir-staging/0123456789abcdef/out/" ID
 
 static weir_committable ready(void) {
-    memset(&weir_test, 0, sizeof weir_test);
+    weir_test_empty_folders();
     weir_committable done;
     CHECK(weir_test_open("{}") == WEIR_OK && weir_test_begin(ID) == WEIR_OK);
     weir_test_record("k", "one", 1);

@@ -5,7 +5,7 @@
 /* Two records that are prepared; what is prepared survives a loss of power. */
 static weir_committable ready(void) {
     weir_committable what;
-    memset(&weir_test, 0, sizeof weir_test);
+    weir_test_empty_folders();
     CHECK(weir_test_open("{}") == WEIR_OK && weir_test_begin("a.1.out.0.1") == WEIR_OK);
     weir_test_record("k", "one", 1);
     weir_test_record("k", "two", 2);
