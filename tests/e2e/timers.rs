@@ -139,10 +139,19 @@ fn windows_are_exact_through_kills_at_random_moments() {
 
 #[test]
 fn windows_survive_a_kill_at_each_step_of_a_checkpoint() {
+    survive_each_step("window_count", "tm-points");
+}
+
+#[test]
+fn windows_in_go_survive_a_kill_at_each_step_of_a_checkpoint() {
+    survive_each_step("window_count_go", "tm-points-go");
+}
+
+fn survive_each_step(plugin: &str, name: &str) {
     let settings = "until = \"end\"\nrate = 12000\nwatermark = { delay = \"300ms\", idle = \"1m\" }";
-    let source = topic(broker(), "tm-points", settings);
-    let case = Case::new(&source, "window_count", "parallelism = 2\nconfig = { size_ms = 1000 }", "");
-    let wanted = fill("tm-points", 40_000, &mut Seeded(7));
+    let source = topic(broker(), name, settings);
+    let case = Case::new(&source, plugin, "parallelism = 2\nconfig = { size_ms = 1000 }", "");
+    let wanted = fill(name, 40_000, &mut Seeded(7));
     for point in
         ["snapshot-sync-done:3", "upload-partial:2", "all-acked:2", "manifest-published:2", "committed:2", "final-checkpoint"]
     {
