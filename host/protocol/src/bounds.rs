@@ -33,5 +33,8 @@ pub const CLAIMS_REMEMBERED: usize = 4096;
 /// Transactions that one writer has prepared and not seen committed. Hit: the task fails.
 pub const LEDGER_TRANSACTIONS: usize = 1 << 12;
 
+/// Builds of one operator that are remembered because they have failed on probation. Hit: one of them is forgotten.
+pub const REFUSED_BUILDS: usize = 64;
+
 /// Sets of one backend that are frozen and not ingested. Hit: the backend waits for its store writer.
 pub const FROZEN_SETS: usize = 8;

@@ -15,6 +15,7 @@ pub mod mutant;
 pub mod recovery;
 pub mod restart;
 pub mod shared;
+pub mod swap;
 pub mod timers;
 pub mod trigger;
 pub mod watermark;

@@ -26,6 +26,12 @@ pub enum Mutant {
     OnlyOwnCommittable,
     /// An aborted checkpoint's set is neither copied nor ingested.
     CancelFreeze,
+    /// The manifest of a swap checkpoint names the build that ran before its barrier.
+    ManifestNamesOldBuild,
+    /// A build that has failed on probation runs in the next attempt.
+    FailedBuildRunsAgain,
+    /// The attempt goes on after its swap checkpoint was aborted.
+    SwapSurvivesAbort,
 }
 
 /// Which fault a machine has. None, in the product.

@@ -3,7 +3,8 @@
 //! A periodic one waits for the interval (trigger to trigger), the pause (end to trigger) and a free place among
 //! `max_concurrent`. One that waited too long is skipped, never queued: the next interval counts from the trigger that
 //! happened. The last checkpoint of an attempt (final or suspension) waits for the free place only, nothing starts after it,
-//! and it is repeated while it aborts.
+//! and it is repeated while it aborts. A swap checkpoint is alone: it waits until none is under way, and nothing starts before
+//! it has ended, so that none is subsumed and the builds before and behind it never meet in one manifest.
 
 use crate::bounds;
 use crate::coordinator::CheckpointKind;
@@ -38,6 +39,8 @@ pub enum TriggerEvent {
     },
     /// The job shall be suspended.
     SuspendRequested,
+    /// Builds shall be exchanged.
+    SwapRequested,
     /// Every source has sent EndOfData.
     SourcesEnded,
 }
@@ -74,6 +77,8 @@ pub struct TriggerPolicy {
     pending: usize,
     /// Whether the last checkpoint of the attempt is under way or complete.
     last: bool,
+    /// Whether a swap checkpoint is under way.
+    swapping: bool,
 }
 
 impl TriggerPolicy {
@@ -89,6 +94,7 @@ impl TriggerPolicy {
             ended: None,
             pending: 0,
             last: false,
+            swapping: false,
         }
     }
 
@@ -101,16 +107,24 @@ impl TriggerPolicy {
                 self.pending += 1;
                 self.triggered = now;
                 self.last = kind.is_last();
+                if kind == CheckpointKind::Swap {
+                    assert!(self.pending == 1, "X2: a swap checkpoint is alone");
+                    self.swapping = true;
+                    // A suspension that was asked for meanwhile is still to come.
+                    self.next = if self.next == CheckpointKind::Swap { CheckpointKind::Periodic } else { self.next };
+                }
             }
-            TriggerEvent::Completed { now, kind: _ } => self.one_ended(now),
+            TriggerEvent::Completed { now, kind } => self.one_ended(now, kind),
             TriggerEvent::Aborted { now, kind } => {
-                self.one_ended(now);
+                self.one_ended(now, kind);
                 if kind.is_last() {
                     self.last = false;
                 }
             }
             // A job whose input has ended finishes; it is not suspended.
             TriggerEvent::SuspendRequested => self.next = self.next.max(CheckpointKind::Suspension),
+            // One that is to be suspended or finishes is not swapped.
+            TriggerEvent::SwapRequested => self.next = self.next.max(CheckpointKind::Swap),
             TriggerEvent::SourcesEnded => self.next = CheckpointKind::Final,
         }
     }
@@ -120,7 +134,8 @@ impl TriggerPolicy {
         if self.last {
             return TriggerDecision::Never;
         }
-        if self.pending >= self.max_concurrent {
+        let alone = self.next == CheckpointKind::Swap;
+        if self.pending >= self.max_concurrent || self.swapping || alone && self.pending > 0 {
             return TriggerDecision::AfterPending;
         }
         let at = match self.next {
@@ -128,14 +143,15 @@ impl TriggerPolicy {
                 let paused = self.ended.map_or(Duration::ZERO, |ended| ended.saturating_add(self.min_pause));
                 self.triggered.saturating_add(self.interval).max(paused)
             }
-            CheckpointKind::Suspension | CheckpointKind::Final => Duration::ZERO,
+            CheckpointKind::Swap | CheckpointKind::Suspension | CheckpointKind::Final => Duration::ZERO,
         };
         TriggerDecision::At { at, kind: self.next }
     }
 
-    fn one_ended(&mut self, now: Duration) {
+    fn one_ended(&mut self, now: Duration, kind: CheckpointKind) {
         assert!(self.pending > 0, "C6: a checkpoint ended that was not under way");
         self.pending -= 1;
+        self.swapping &= kind != CheckpointKind::Swap;
         self.ended = Some(now);
     }
 }

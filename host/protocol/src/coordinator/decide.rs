@@ -79,7 +79,7 @@ impl CheckpointCoordinator {
         effects.push(CoordEffect::Commit(CommitPermit::new(n, self.permitted.clone())));
         self.subsume_older(now, n, effects);
         match done.kind {
-            CheckpointKind::Periodic => {}
+            CheckpointKind::Periodic | CheckpointKind::Swap => {}
             CheckpointKind::Suspension | CheckpointKind::Final => {
                 assert!(self.pending.is_empty(), "C6: a checkpoint was triggered after the last one");
                 self.phase = RunPhase::Committing { checkpoint: n, kind: done.kind };
@@ -105,15 +105,30 @@ impl CheckpointCoordinator {
                 later.committables.retain(|id, _| !pending.committables.contains_key(id));
             }
         }
+        let kind = pending.kind;
         self.remember(n, Ended::Aborted { acknowledged: pending.acknowledged });
-        self.trigger.handle(TriggerEvent::Aborted { now, kind: pending.kind });
+        self.trigger.handle(TriggerEvent::Aborted { now, kind });
         effects.push(CoordEffect::NotifyAborted { checkpoint: n, reason });
         self.registry_event(RegistryEvent::Aborted { checkpoint: n }, effects);
         if reason.is_failure() {
             self.failures += 1;
             if self.failures > self.config.tolerable_failures {
-                self.fail_over(now, FailOverReason::TooManyAborts(n), effects);
+                return self.fail_over(now, FailOverReason::TooManyAborts(n), effects);
             }
+        }
+        // Behind its barrier some subtasks may have exchanged, and others never will.
+        let ends = match reason {
+            // The attempt ends already.
+            AbortReason::Expired | AbortReason::FailOver => false,
+            AbortReason::Timeout
+            | AbortReason::Declined(_)
+            | AbortReason::Subsumed
+            | AbortReason::FileGone(_)
+            | AbortReason::OverBound(_)
+            | AbortReason::Tombstone => kind == CheckpointKind::Swap && !self.mutation.is(Mutant::SwapSurvivesAbort),
+        };
+        if ends {
+            self.fail_over(now, FailOverReason::SwapAborted(n), effects);
         }
     }
 

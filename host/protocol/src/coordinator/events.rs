@@ -56,6 +56,8 @@ pub struct Committable {
 pub enum CheckpointKind {
     /// The interval was over.
     Periodic,
+    /// Builds are exchanged behind its barrier. It is alone, and the attempt ends if it is aborted.
+    Swap,
     /// The job stops once it is complete and committed, and can go on from it. Sources may pause behind its barrier.
     Suspension,
     /// Every source has sent EndOfData before its barrier: the job has finished once it is complete and committed.
@@ -66,7 +68,7 @@ impl CheckpointKind {
     /// Whether nothing is triggered after it.
     pub fn is_last(self) -> bool {
         match self {
-            CheckpointKind::Periodic => false,
+            CheckpointKind::Periodic | CheckpointKind::Swap => false,
             CheckpointKind::Suspension | CheckpointKind::Final => true,
         }
     }
@@ -153,6 +155,11 @@ pub enum CoordEvent {
         /// Now.
         now: Duration,
     },
+    /// Take a swap checkpoint.
+    RequestSwap {
+        /// Now.
+        now: Duration,
+    },
     /// Everything that the permit of this checkpoint names is committed (at once, if it names nothing).
     CommitsDone {
         /// Now.
@@ -176,6 +183,7 @@ impl CoordEvent {
             | CoordEvent::TombstoneStands { now, .. }
             | CoordEvent::NewerClaim { now }
             | CoordEvent::RequestSuspend { now }
+            | CoordEvent::RequestSwap { now }
             | CoordEvent::CommitsDone { now, .. } => *now,
         }
     }
@@ -305,6 +313,8 @@ pub enum FailOverReason {
     Expired(CheckpointId),
     /// Nobody can say whether the manifest of this checkpoint stands: the next claim finds out.
     PublishUnknown(CheckpointId),
+    /// This swap checkpoint was aborted: some subtasks may run the new build behind its barrier, some the old one.
+    SwapAborted(CheckpointId),
     /// The attempt has used up its checkpoint ids.
     SequenceExhausted,
 }

@@ -127,6 +127,7 @@ impl CheckpointCoordinator {
             // Nothing is aborted or deleted: our manifest may stand below the claim, and the new owner start from it.
             CoordEvent::NewerClaim { now: _ } => self.end_with(CoordEffect::Fenced, effects),
             CoordEvent::RequestSuspend { now: _ } => self.trigger.handle(TriggerEvent::SuspendRequested),
+            CoordEvent::RequestSwap { now: _ } => self.trigger.handle(TriggerEvent::SwapRequested),
             CoordEvent::CommitsDone { now: _, checkpoint } => self.commits_done(checkpoint, effects),
         }
         self.advance(now, effects);
@@ -257,7 +258,9 @@ impl CheckpointCoordinator {
         match kind {
             CheckpointKind::Final => self.end_with(CoordEffect::Finished { checkpoint }, effects),
             CheckpointKind::Suspension => self.end_with(CoordEffect::Suspended { checkpoint }, effects),
-            CheckpointKind::Periodic => unreachable!("nobody waits for the commits of a periodic checkpoint"),
+            CheckpointKind::Periodic | CheckpointKind::Swap => {
+                unreachable!("nobody waits for the commits of one that others follow")
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 
 /// Everything that a job can come to, but for what takes 2³² checkpoints or a snapshot of 2¹⁶ files.
-const EVERYTHING: [&str; 26] = [
+const EVERYTHING: [&str; 27] = [
     "Commit",
     "Fenced",
     "Finished",
@@ -32,6 +32,7 @@ const EVERYTHING: [&str; 26] = [
     "ack Unknown",
     "fail over Expired",
     "fail over PublishUnknown",
+    "fail over SwapAborted",
     "fail over TaskFailed",
     "fail over TooManyAborts",
 ];
@@ -48,8 +49,13 @@ fn random_jobs_keep_the_invariants_and_leave_nothing_out() {
 
 #[test]
 fn random_jobs_catch_every_mutant_of_the_coordinator() {
-    let mutants =
-        [Mutant::UnknownPublishIsAbort, Mutant::OwedSkipsEnded, Mutant::PermitByIds, Mutant::AbortTransactionWithCheckpoint];
+    let mutants = [
+        Mutant::UnknownPublishIsAbort,
+        Mutant::OwedSkipsEnded,
+        Mutant::PermitByIds,
+        Mutant::AbortTransactionWithCheckpoint,
+        Mutant::SwapSurvivesAbort,
+    ];
     for mutant in mutants {
         let caught = (0..3_000).any(|seed| catch_unwind(|| World::new(seed, Some(mutant)).run()).is_err());
         assert!(caught, "{mutant:?} survives");

@@ -1,7 +1,7 @@
 //! The coordinator among subtasks, a sink, a log and a store that behave at random: late, twice, never. C1–C6, T1, S1 and S4
 //! are the oracle, kept by an observer that knows what really happened.
 
-use super::{AckOutcome, CheckpointCoordinator, Committable, CoordEffect, CoordEvent, CoordinatorConfig};
+use super::{AckOutcome, CheckpointCoordinator, CheckpointKind, Committable, CoordEffect, CoordEvent, CoordinatorConfig};
 use crate::ids::{CheckpointId, Generation, Lineage, SubtaskIndex, TransactionId};
 use crate::mutant::Mutant;
 use crate::shared::{FileOrigin, FileRef};
@@ -39,6 +39,7 @@ struct Truth {
     /// Whether the machine was told that it stands.
     published: bool,
     ended: bool,
+    is_swap: bool,
 }
 
 pub struct World {
@@ -59,6 +60,8 @@ pub struct World {
     /// No more losses, repeats or declines.
     calm: bool,
     end: Option<CoordEffect>,
+    /// A swap checkpoint was aborted.
+    must_end: bool,
     /// What has happened in this run, so that a test can show that nothing is missing.
     seen: BTreeSet<String>,
 }
@@ -99,6 +102,7 @@ impl World {
             next_name: 0,
             calm: false,
             end: None,
+            must_end: false,
             seen: BTreeSet::new(),
         }
     }
@@ -237,6 +241,7 @@ impl World {
                 let checkpoint = CheckpointId::new(GENERATION, 1_000_000);
                 self.mail.push(CoordEvent::Acknowledge { now, checkpoint, subtask, files: vec![], committables: vec![] });
             }
+            31 | 32 => self.mail.push(CoordEvent::RequestSwap { now }),
             6..=30 => self.mail.push(CoordEvent::TaskFailed { now, generation: Generation(2), subtask }),
             _ => {}
         }
@@ -253,6 +258,7 @@ impl World {
         assert!(self.end.is_some() || under_way <= self.max_concurrent, "C6: {under_way} are under way");
         assert!(self.machine.next_deadline().is_none_or(|at| at > self.now), "what is due was not done");
         assert_eq!(self.end.is_some(), self.machine.is_done());
+        assert!(self.end.is_some() || !self.must_end, "X2: some subtasks have exchanged, and the attempt goes on");
     }
 
     /// What the observer learns from what the machine is told.
@@ -276,10 +282,13 @@ impl World {
                     truth.transactions.extend(committables.iter().map(|committable| committable.id.clone()));
                 }
             }
-            CoordEffect::InjectBarrier { checkpoint, kind: _, sources } => {
+            CoordEffect::InjectBarrier { checkpoint, kind, sources } => {
+                let mut under_way = self.truth.values().filter(|truth| !truth.ended);
+                let is_swap = kind == CheckpointKind::Swap;
+                assert!(under_way.all(|truth| !truth.is_swap && !is_swap), "X2: the swap checkpoint is not alone");
                 assert_eq!(sources, BTreeSet::from(SOURCES), "C2: ended sources answer too");
                 assert!(self.truth.keys().all(|id| *id < checkpoint), "C5: {checkpoint} was used before");
-                self.truth.insert(checkpoint, Truth::default());
+                self.truth.insert(checkpoint, Truth { is_swap, ..Truth::default() });
                 self.subtasks.values_mut().for_each(|task| task.barriers.push(checkpoint));
             }
             CoordEffect::PublishManifest { checkpoint } => {
@@ -307,6 +316,7 @@ impl World {
             }
             CoordEffect::NotifyAborted { checkpoint, reason: _ } => {
                 let truth = self.truth.get_mut(&checkpoint).expect("injected");
+                self.must_end |= truth.is_swap;
                 assert!(truth.stands != Some(true), "C4: {checkpoint} stands in the log and is aborted");
                 assert!(!std::mem::replace(&mut truth.ended, true), "C4: {checkpoint} has ended before");
                 for task in self.subtasks.values_mut() {
@@ -389,6 +399,7 @@ fn stamped(event: CoordEvent, now: Duration) -> CoordEvent {
         CoordEvent::TombstoneStands { checkpoint, .. } => CoordEvent::TombstoneStands { now, checkpoint },
         CoordEvent::NewerClaim { .. } => CoordEvent::NewerClaim { now },
         CoordEvent::RequestSuspend { .. } => CoordEvent::RequestSuspend { now },
+        CoordEvent::RequestSwap { .. } => CoordEvent::RequestSwap { now },
         CoordEvent::CommitsDone { checkpoint, .. } => CoordEvent::CommitsDone { now, checkpoint },
     }
 }

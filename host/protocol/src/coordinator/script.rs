@@ -4,7 +4,7 @@
 //! start of the attempt, checkpoints are sequences of attempt 1, `0/7` is one of another attempt.
 //!
 //! Events, each after `@<now>`: `tick` · `ack N SUB [+uploaded] [=stored] [!transaction[<valid until]]` · `decline N SUB` ·
-//! `fail SUB` · `end SUB` · `published N` · `unknown N` · `tombstone N` · `claim` · `suspend` · `committed N`.
+//! `fail SUB` · `end SUB` · `published N` · `unknown N` · `tombstone N` · `claim` · `suspend` · `swap` · `committed N`.
 
 use super::{
     AbortReason, AckOutcome, CheckpointCoordinator, CheckpointKind, Committable, CompletedCheckpoint, CoordEffect, CoordEvent,
@@ -144,6 +144,7 @@ fn events(text: &str) -> Vec<CoordEvent> {
         ["unknown", n] => vec![CoordEvent::PublishUnknown { now, checkpoint: checkpoint(n) }],
         ["tombstone", n] => vec![CoordEvent::TombstoneStands { now, checkpoint: checkpoint(n) }],
         ["claim"] => vec![CoordEvent::NewerClaim { now }],
+        ["swap"] => vec![CoordEvent::RequestSwap { now }],
         ["suspend"] => vec![CoordEvent::RequestSuspend { now }],
         ["committed", n] => vec![CoordEvent::CommitsDone { now, checkpoint: checkpoint(n) }],
         _ => panic!("no such event: {text}"),
@@ -197,6 +198,7 @@ fn show(effect: &CoordEffect) -> String {
             assert_eq!(join(sources.iter().map(|source| name_of(*source))), "s t", "every source, ended or not");
             match kind {
                 CheckpointKind::Periodic => format!("inject {}", number(checkpoint)),
+                CheckpointKind::Swap => format!("inject {} swap", number(checkpoint)),
                 CheckpointKind::Suspension => format!("inject {} suspension", number(checkpoint)),
                 CheckpointKind::Final => format!("inject {} final", number(checkpoint)),
             }
@@ -216,6 +218,7 @@ fn show(effect: &CoordEffect) -> String {
             FailOverReason::TooManyAborts(n) => format!("fail over: aborts up to {}", number(n)),
             FailOverReason::Expired(n) => format!("fail over: {} expired", number(n)),
             FailOverReason::PublishUnknown(n) => format!("fail over: {} unknown", number(n)),
+            FailOverReason::SwapAborted(n) => format!("fail over: swap {} aborted", number(n)),
             FailOverReason::SequenceExhausted => "fail over: no more ids".to_owned(),
         },
         CoordEffect::Fenced => "fenced".to_owned(),

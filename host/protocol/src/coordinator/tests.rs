@@ -20,6 +20,59 @@ fn one_at_a_time() -> Setup {
 }
 
 cases! {
+    // The swap checkpoint.
+    a_swap_checkpoint_starts_at_once: usual(), "
+        @3 swap => inject 1 swap
+        @4 ack 1 all => accepted, accepted, accepted, publish 1
+        @5 published 1 => complete 1, permit 1 []
+        @13 tick => inject 2";
+    a_swap_checkpoint_waits_until_it_is_alone: usual(), "
+        @10 tick => inject 1
+        @11 swap =>
+        @20 tick =>
+        @21 ack 1 all => accepted, accepted, accepted, publish 1
+        @22 published 1 => complete 1, permit 1 [], inject 2 swap";
+    nothing_starts_beside_a_swap_checkpoint: usual(), "
+        @3 swap => inject 1 swap
+        @13 tick =>
+        @14 ack 1 all => accepted, accepted, accepted, publish 1
+        @15 published 1 => complete 1, permit 1 [], inject 2";
+    an_aborted_swap_ends_the_attempt: usual(), "
+        @3 swap => inject 1 swap
+        @4 decline 1 k => abort 1 declined by k, fail over: swap 1 aborted";
+    a_swap_whose_time_is_up_ends_the_attempt: usual(), "
+        @3 swap => inject 1 swap
+        @28 tick => abort 1 timeout, fail over: swap 1 aborted";
+    a_tombstone_of_a_swap_ends_the_attempt: usual(), "
+        @3 swap => inject 1 swap
+        @4 ack 1 all => accepted, accepted, accepted, publish 1
+        @5 tombstone 1 => abort 1 tombstone, fail over: swap 1 aborted";
+    a_failed_task_ends_a_swap_once: usual(), "
+        @3 swap => inject 1 swap
+        @4 fail k => abort 1 fail over, fail over: k failed";
+    an_expired_swap_ends_the_attempt_once: usual(), "
+        @3 swap => inject 1 swap
+        @4 ack 1 k !1<9 => accepted
+        @9 tick => abort 1 expired, fail over: 1 expired";
+    a_suspension_comes_before_a_swap: one_at_a_time(), "
+        @10 tick => inject 1
+        @11 swap =>
+        @12 suspend =>
+        @13 ack 1 all => accepted, accepted, accepted, publish 1
+        @14 published 1 => complete 1, permit 1 [], inject 2 suspension";
+    a_suspension_comes_after_a_swap_under_way: usual(), "
+        @3 swap => inject 1 swap
+        @4 suspend =>
+        @5 ack 1 all => accepted, accepted, accepted, publish 1
+        @6 published 1 => complete 1, permit 1 [], inject 2 suspension";
+    a_job_that_finishes_is_not_swapped: usual(), "
+        @3 end s =>
+        @3 end t => inject 1 final
+        @4 swap =>
+        @5 ack 1 all => accepted, accepted, accepted, publish 1
+        @6 published 1 => complete 1, permit 1 []
+        @7 committed 1 => finished 1";
+
     // (none): the trigger.
     nothing_happens_before_the_first_interval: usual(), "
         @9 tick =>
