@@ -207,7 +207,16 @@ from = "parse.rejected"
 /// The graph of a job file's text in a folder, and how to run it there from nothing.
 fn job_in(folder: &Path, text: &str) -> (JobGraph, RunOptions) {
     let graph = job_file::parse(text, &folder.join("job.toml"), folder, &|_| None).expect("the bench's job file is right");
-    (graph, RunOptions { data: folder.join("data"), mode: StartMode::Resume, allow_duplicates: false, take_over: false })
+    (
+        graph,
+        RunOptions {
+            data: folder.join("data"),
+            mode: StartMode::Resume,
+            allow_duplicates: false,
+            take_over: false,
+            control: false,
+        },
+    )
 }
 
 /// Runs a job over its input of so many records.

@@ -20,7 +20,7 @@ impl OperatorProvider for NativeOperators {
         Ok(PluginFacts { digest: "0".repeat(64), states, ..PluginFacts::default() })
     }
 
-    fn instantiate(&self, operator: &OperatorSpec, _: InstanceTask) -> Result<Box<dyn StreamOperator>, OperatorFailure> {
+    fn instantiate(&self, operator: &OperatorSpec, _: &str, _: InstanceTask) -> Result<Box<dyn StreamOperator>, OperatorFailure> {
         Ok(match name(operator) {
             "keyed_count" => Box::new(KeyedCount::default()),
             "map_filter" => Box::new(MapFilter),

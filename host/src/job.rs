@@ -65,6 +65,8 @@ pub struct RunOptions {
     pub allow_duplicates: bool,
     /// Whether a first start may use names outside that somebody has used before.
     pub take_over: bool,
+    /// Whether it listens on a control socket in the data folder.
+    pub control: bool,
 }
 
 /// Where a run starts.

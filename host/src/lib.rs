@@ -5,6 +5,7 @@ pub mod channel;
 pub mod cli;
 pub mod clock;
 pub mod connectors;
+pub mod control;
 pub mod coordinator;
 pub mod crash;
 pub mod disk;

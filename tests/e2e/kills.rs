@@ -47,7 +47,8 @@ fn crash_at(point: &str, passage: u64, parallelism: u32) {
 fn every_crash_point() {
     let parallelisms: &[u32] = if soak() { &[1, 2, 4] } else { &[2] };
     for &parallelism in parallelisms {
-        for (point, _) in POINTS.iter().filter(|(point, _)| !super::kafka::OWN_POINTS.contains(point)) {
+        let own = |point: &str| super::kafka::OWN_POINTS.contains(&point) || point.starts_with("swap-");
+        for (point, _) in POINTS.iter().filter(|(point, _)| !own(point)) {
             let passages = if soak() && !ONCE.contains(point) { 2 } else { 1 };
             for passage in 1..=passages {
                 crash_at(point, passage, parallelism);

@@ -18,5 +18,6 @@ mod profile;
 mod resume;
 mod serve;
 mod spill;
+mod swap;
 mod timers;
 mod watermarks;

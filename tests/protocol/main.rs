@@ -3,3 +3,4 @@
 mod align_model;
 mod freeze_model;
 mod job_model;
+mod swap_model;

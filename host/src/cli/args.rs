@@ -13,6 +13,7 @@ Examples:
   weir run job.toml                     the same again: resumes where it stopped
   weir run job.toml --fresh             start over (see 'weir run --help')
   weir checkpoint list job.toml         what is stored, newest first
+  weir swap job.toml OP new.wasm        exchange a plugin while the job runs
   weir drill job.toml                   kill it 20 times, and compare what it commits
   weir txn list job.toml                transactions that have no end yet, and what ends them
 
@@ -126,6 +127,9 @@ pub(super) enum Command {
     /// Look at and tidy the stored checkpoints of a job.
     #[command(subcommand)]
     Checkpoint(CheckpointCommand),
+    /// Exchange the plugin of an operator while the job runs.
+    #[command(long_about = SWAP_HELP, after_help = SWAP_EXAMPLES)]
+    Swap(SwapArgs),
     /// Kill a job again and again, and compare what it commits with an undisturbed run.
     #[command(long_about = DRILL_HELP, after_help = DRILL_EXAMPLES)]
     Drill(DrillArgs),
@@ -207,8 +211,10 @@ pub(super) struct RunArgs {
     /// flame graph: profile.svg in the data folder.
     #[arg(long)]
     pub profile: bool,
-    #[command(flatten)]
-    pub later: LaterRunArgs,
+    /// Listen on a socket in the data folder, so that 'weir swap' can exchange plugins while the job runs. Only its owner may
+    /// use it.
+    #[arg(long)]
+    pub control: bool,
 }
 
 /// Where a job starts.
@@ -232,19 +238,51 @@ pub(super) struct StartArgs {
     pub take_over: bool,
 }
 
-/// Options that a later version will know: refused by name, never ignored.
-#[derive(Clone, Debug, ClapArgs)]
-pub(super) struct LaterRunArgs {
-    #[arg(long, hide = true, num_args = 0..=1, value_name = "SOCKET", default_missing_value = "")]
-    control: Option<String>,
-}
+const SWAP_HELP: &str = "\
+Exchanges the plugin of an operator while the job runs ('weir run JOB --control'), without losing or repeating a record.
 
-impl LaterRunArgs {
-    /// The first one given.
-    pub fn given(&self) -> Option<&'static str> {
-        let given = [("--control", self.control.is_some())];
-        given.iter().find(|(_, given)| *given).map(|(name, _)| *name)
-    }
+The new build is read, compiled, compared with the one that runs (state, side outputs that are read, inputs) and opened once for \
+every subtask, all beside the data path; what does not fit is refused, and says why. At the barrier of one checkpoint every \
+subtask exchanges its instance and goes on at once. Once that checkpoint is complete the new build is on probation: if it fails, \
+the job goes on with the old one from its newest checkpoint, and the new one is refused from then on (--again).
+
+The job file stays as it is. While it names the component that it named at the swap, restarts go on with the new build, and say \
+so; once it names another, that one is taken.
+
+JOB may also be the data folder. Exit code: 0 if the new build runs, 1 if the old one does after all, 2 if it was refused.";
+
+const SWAP_EXAMPLES: &str = "\
+Examples:
+  weir swap job.toml stats new/carrier_stats.wasm --dry-run
+  weir swap job.toml stats new/carrier_stats.wasm
+  weir swap job.toml stats new/carrier_stats.wasm --probation 10 --no-wait --json";
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(super) struct SwapArgs {
+    /// The job file (TOML), or the job's data folder.
+    #[arg(value_name = "JOB")]
+    pub job: PathBuf,
+    /// The operator, as the job file names it.
+    #[arg(value_name = "OPERATOR")]
+    pub operator: String,
+    /// The new component.
+    #[arg(value_name = "PLUGIN")]
+    pub plugin: PathBuf,
+    /// Say what would happen, and do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Checkpoints of the probation; 0: none, and no way back.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(..=10_000))]
+    pub probation: u32,
+    /// Take a build that has failed on probation before.
+    #[arg(long)]
+    pub again: bool,
+    /// Do not wait for the end of the probation.
+    #[arg(long)]
+    pub no_wait: bool,
+    /// The data folder [default: .weir/<job name> beside the job file].
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -389,8 +427,8 @@ pub(super) struct StopArgs {
 }
 
 /// Commands that a later version will know.
-pub(super) const LATER_COMMANDS: &[&str] = &["new", "build", "test", "savepoint", "swap"];
+pub(super) const LATER_COMMANDS: &[&str] = &["new", "build", "test", "savepoint"];
 
 /// Commands of this version.
 pub(super) const COMMANDS: &[&str] =
-    &["run", "check", "checkpoint", "txn", "drill", "serve", "submit", "list", "status", "stop", "remove", "help"];
+    &["run", "check", "checkpoint", "swap", "txn", "drill", "serve", "submit", "list", "status", "stop", "remove", "help"];

@@ -13,6 +13,7 @@ use crate::store::fsck::FsckReport;
 use crate::store::gc::Removed;
 use crate::store::inspect::{self, CheckpointDetail, CheckpointList, CheckpointState, SubtaskDetail};
 use crate::store::lock::DataLock;
+use crate::store::manifest::SwapManifest;
 use crate::store::{CheckpointStore, LogStore, References, claim_for_maintenance};
 use serde::Serialize;
 use serde_json::json;
@@ -171,6 +172,7 @@ fn render_detail(detail: &CheckpointDetail) -> Vec<String> {
     for operator in &detail.operators {
         let states: Vec<&str> = operator.states.iter().map(|state| state.name.as_str()).collect();
         lines.push(format!("operator '{}' ×{}, plugin {}", operator.name, operator.parallelism, operator.plugin));
+        lines.extend(operator.swap.iter().flat_map(other_builds));
         if !states.is_empty() {
             let (bytes, backend) = (size(operator.bytes), &operator.backend);
             lines.push(format!("  state {} in {backend}: {bytes} in {} files", states.join(", "), operator.files));
@@ -192,6 +194,15 @@ fn render_detail(detail: &CheckpointDetail) -> Vec<String> {
             }
         }
     }
+    lines
+}
+
+/// What is known of builds that do not run.
+fn other_builds(swap: &SwapManifest) -> Vec<String> {
+    let mut lines = vec![format!("  the job file named {}", swap.file)];
+    let probation = swap.probation.iter();
+    lines.extend(probation.map(|own| format!("  on probation for {} more checkpoints; before it ran {}", own.left, own.old)));
+    lines.extend(swap.refused.iter().map(|build| format!("  failed on probation: {build}")));
     lines
 }
 

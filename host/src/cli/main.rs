@@ -3,7 +3,7 @@
 use super::args::{Args, COMMANDS, CheckpointCommand, Command, Common, JobArgs, LATER_COMMANDS, TxnCommand};
 use super::exit::Exit;
 use super::output::Output;
-use super::{check, checkpoint, daemon, drill, json, logging, run, serve, txn};
+use super::{check, checkpoint, daemon, drill, json, logging, run, serve, swap, txn};
 use crate::coordinator::working_state;
 use crate::graph::{JobGraph, Problem, folders, job_file, suggestion};
 use crate::job::Runtime;
@@ -44,6 +44,7 @@ pub(super) fn dispatch(args: Args, runtime: &dyn Runtime, live: &MultiProgress, 
         Command::Checkpoint(CheckpointCommand::Show(args)) => checkpoint::show(&args, common, output),
         Command::Checkpoint(CheckpointCommand::Fsck(args)) => checkpoint::fsck(&args, common, output),
         Command::Checkpoint(CheckpointCommand::Gc(args)) => checkpoint::gc(&args, common, output),
+        Command::Swap(args) => swap::swap(&args, common, output),
         Command::Drill(args) => drill::drill(&args, common, output),
         Command::Txn(TxnCommand::List(args)) => txn::list(&args, common, runtime, output),
         Command::Txn(TxnCommand::Commit(args)) => txn::commit(&args, common, runtime, output),

@@ -15,6 +15,7 @@ mod progress;
 mod run;
 mod serve;
 mod signals;
+mod swap;
 mod txn;
 
 pub use exit::Exit;

@@ -65,9 +65,6 @@ pub(super) fn shell_word(text: &str) -> String {
 }
 
 fn prepare(args: &RunArgs) -> Result<(JobGraph, RunOptions), Vec<Problem>> {
-    if let Some(option) = args.later.given() {
-        return Err(vec![Problem::new(format!("weir run {option}"), "not in this version", "leave it out")]);
-    }
     crash::arm_from_env().map_err(|error| vec![Problem::new("environment", error, "unset it to run undisturbed")])?;
     let graph = load(&args.job)?;
     let data = usable_data_folder(&args.job, &graph)?;
@@ -77,7 +74,14 @@ fn prepare(args: &RunArgs) -> Result<(JobGraph, RunOptions), Vec<Problem>> {
         (false, Some(checkpoint)) => StartMode::From(checkpoint),
         (false, None) => StartMode::Resume,
     };
-    Ok((graph, RunOptions { data, mode, allow_duplicates: start.allow_duplicates, take_over: start.take_over }))
+    let options = RunOptions {
+        data,
+        mode,
+        allow_duplicates: start.allow_duplicates,
+        take_over: start.take_over,
+        control: args.control,
+    };
+    Ok((graph, options))
 }
 
 fn display(common: &Common) -> Display {

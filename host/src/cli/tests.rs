@@ -137,7 +137,8 @@ fn run_asks_for_what_the_command_line_says() {
     let (dir, file) = job();
     let beside = dir.path().canonicalize().expect("it exists").join(".weir/flights");
     let cwd = std::env::current_dir().expect("there is one");
-    let resume = RunOptions { data: beside.clone(), mode: StartMode::Resume, allow_duplicates: false, take_over: false };
+    let resume =
+        RunOptions { data: beside.clone(), mode: StartMode::Resume, allow_duplicates: false, take_over: false, control: false };
     for (words, want) in [
         (vec![], resume.clone()),
         (vec!["--data", "/fast/x"], RunOptions { data: PathBuf::from("/fast/x"), ..resume.clone() }),

@@ -7,11 +7,12 @@ use crate::clock;
 use crate::connectors::{Committable, SplitState};
 use crate::store::manifest::{
     CommittableManifest, MANIFEST_FORMAT, Manifest, OperatorManifest, SinkManifest, SourceManifest, SourceWatermarks,
-    SubtaskManifest,
+    SubtaskManifest, SwapManifest,
 };
 use base64::Engine as _;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_plugin::state::{KEY_GROUPS, KEY_HASH};
+use weir_protocol::swap::OperatorBuild;
 use weir_protocol::{CheckpointId, Lineage, SubtaskIndex};
 
 /// Everything acknowledged for one checkpoint, by subtask.
@@ -29,6 +30,8 @@ pub struct Frame<'a> {
     pub checkpoint: CheckpointId,
     /// True for the final checkpoint.
     pub last: bool,
+    /// What runs once it is complete, by operator.
+    pub builds: Vec<OperatorBuild>,
 }
 
 /// The committables of one sink in these acknowledgements, in prepare order for each writer.
@@ -93,7 +96,8 @@ fn operator(frame: &Frame<'_>, acknowledged: &Acknowledged, operator: usize) -> 
     assert!(seen.len() == spec.parallelism as usize, "C2: checkpoint {} lacks a part of {}", frame.checkpoint, spec.name);
     OperatorManifest {
         parallelism: spec.parallelism,
-        plugin: frame.parts.plugins[operator].clone(),
+        plugin: frame.builds[operator].runs.clone(),
+        swap: SwapManifest::of(&frame.builds[operator]),
         backend: backend_of(graph.state.backend).name().to_owned(),
         states: frame.parts.states[operator].clone(),
         subtasks: parts

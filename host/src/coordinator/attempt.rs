@@ -3,12 +3,15 @@
 //! It never touches a record. Effects of the machines are carried out in their order; whatever takes long (uploads, the log,
 //! commits) runs elsewhere and comes back as an event.
 
+mod swap;
+
 use super::assemble::{Acknowledged, Frame, assemble, committables_of};
 use super::commits::{Place, SinkAnswer, SinkCommits, SinkNews};
 use super::deploy::{Deployment, JobParts};
 use super::figures::Figures;
 use super::keeper::{LogAnswer, LogKeeper};
 use super::losses::lost_transaction;
+use super::swap::Swaps;
 use super::upload::{AbortedCheckpoints, StoredSnapshot, UploadStop, store_snapshot};
 use crate::connectors::{Remedy, SplitState};
 use crate::job::{CheckpointProgress, EventListener, JobEvent, LostTransaction, StopRequest, StopSignal};
@@ -18,6 +21,7 @@ use crate::{clock, crash};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use swap::SwapNews;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use weir_protocol::coordinator::{
     AbortReason, AckOutcome, CheckpointCoordinator, CheckpointKind, Committable, CoordEffect, CoordEvent, FailOverReason,
@@ -44,6 +48,8 @@ pub enum Event {
     Sink(usize, SinkAnswer),
     /// A source has new splits; says which.
     Grown(String),
+    /// A step of a swap.
+    Swap(SwapNews),
 }
 
 /// How an attempt ended. Its threads still run.
@@ -88,6 +94,8 @@ pub struct AttemptSetup {
     pub machine: CheckpointCoordinator,
     /// Its running subtasks.
     pub deployment: Deployment,
+    /// Which builds run, and what comes of swaps.
+    pub swaps: Swaps,
     /// Origin of the monotonic times that the machines see.
     pub origin: Instant,
     /// Hears what happens.
@@ -116,6 +124,8 @@ pub struct AttemptRun {
     failure: Option<TaskFailure>,
     /// Why the last checkpoint was aborted by a storage error.
     upload_error: Option<String>,
+    /// Why the last checkpoint was aborted.
+    aborted_because: String,
     lost: Vec<LostTransaction>,
     /// Whether its last checkpoint was asked for.
     suspending: bool,
@@ -138,6 +148,7 @@ impl AttemptRun {
             completed: 0,
             failure: None,
             upload_error: None,
+            aborted_because: String::new(),
             lost: Vec::new(),
             suspending: false,
             grown: None,
@@ -162,6 +173,7 @@ impl AttemptRun {
             tokio::select! {
                 event = inbox.recv() => self.on_event(event.expect("this run keeps a sender")),
                 request = stop.changed() => self.stop_requested(request),
+                request = self.setup.swaps.requests.recv() => self.swap_requested(request.expect("the run keeps a sender")),
                 _ = ticks.tick() => self.show_figures(),
                 () = tokio::time::sleep_until(deadline.into()) => self.tick(),
             }
@@ -222,6 +234,7 @@ impl AttemptRun {
                     self.step(CoordEvent::RequestSuspend { now });
                 }
             }
+            Event::Swap(news) => self.on_swap(news),
             Event::Sink(sink, answer) => {
                 let news = self.setup.commits[sink].answered(now, answer);
                 self.sink_news(sink, news);
@@ -237,7 +250,11 @@ impl AttemptRun {
             TaskEvent::Snapshot(snapshot) => self.upload(snapshot),
             // Subtasks only finish after `Finish`, when nobody asks any more.
             TaskEvent::Finished { .. } => {}
-            TaskEvent::Failed { subtask, failure } => {
+            TaskEvent::Exchanged { pause } => self.setup.swaps.paused(pause),
+            TaskEvent::Failed { subtask, failure, culprit } => {
+                if let Some(culprit) = culprit {
+                    self.setup.swaps.build_failed(culprit, &failure.message);
+                }
                 // What can't be mended by a restart ends the job, whatever the policy says.
                 self.failure.get_or_insert(failure);
                 self.step(CoordEvent::TaskFailed { now, generation, subtask });
@@ -333,7 +350,11 @@ impl AttemptRun {
                 self.publish(checkpoint);
             }
             CoordEffect::PutTombstone { .. } => self.setup.keeper.abort(),
-            CoordEffect::NotifyComplete { checkpoint } => self.tell_all(&TaskControl::Complete(checkpoint)),
+            CoordEffect::NotifyComplete { checkpoint } => {
+                self.tell_all(&TaskControl::Complete(checkpoint));
+                let took = self.pending.get(&checkpoint).map_or(Duration::ZERO, |pending| pending.triggered.elapsed());
+                self.swap_completed(checkpoint, took);
+            }
             CoordEffect::Commit(permit) => self.commit(permit),
             CoordEffect::NotifyAborted { checkpoint, reason } => self.checkpoint_aborted(checkpoint, reason),
             CoordEffect::Subsume { .. } => {
@@ -361,6 +382,10 @@ impl AttemptRun {
         self.pending.insert(checkpoint, Pending { triggered, kind, acknowledged: BTreeMap::new() });
         let pause = match kind {
             CheckpointKind::Periodic => false,
+            CheckpointKind::Swap => {
+                self.hand_out(checkpoint);
+                false
+            }
             CheckpointKind::Suspension => true,
             CheckpointKind::Final => {
                 crash::point("final-checkpoint");
@@ -369,6 +394,9 @@ impl AttemptRun {
         };
         for source in sources {
             self.setup.deployment.controls[source.0 as usize].send(TaskControl::InjectBarrier { checkpoint, pause });
+        }
+        if kind == CheckpointKind::Swap {
+            crash::point("swap-checkpoint");
         }
     }
 
@@ -386,6 +414,7 @@ impl AttemptRun {
             lineage: self.setup.lineage,
             checkpoint,
             last: pending.kind == CheckpointKind::Final,
+            builds: self.setup.swaps.after(checkpoint),
         };
         let manifest = assemble(&frame, &pending.acknowledged);
         self.setup.keeper.publish(manifest);
@@ -405,6 +434,7 @@ impl AttemptRun {
         if let Some(error) = &self.upload_error {
             text = format!("{text}: {error}");
         }
+        self.aborted_because.clone_from(&text);
         (self.setup.listener)(JobEvent::CheckpointAborted { checkpoint, reason: text });
     }
 
@@ -452,6 +482,11 @@ impl AttemptRun {
                 message: "nobody can say whether its manifest was written".into(),
                 remedy: Remedy::Restart,
             }),
+            FailOverReason::SwapAborted(checkpoint) => TaskFailure {
+                place: format!("checkpoint {checkpoint}"),
+                message: format!("the checkpoint of the swap was aborted: {}", self.aborted_because),
+                remedy: Remedy::Refresh,
+            },
             FailOverReason::SequenceExhausted => TaskFailure {
                 place: "coordinator".into(),
                 message: "this attempt has used up its checkpoint ids; a new one goes on".into(),

@@ -75,7 +75,7 @@ fn state_names(states: &[StateManifest]) -> String {
     states.iter().map(|state| state.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-fn described(states: &[StateManifest]) -> String {
+pub(super) fn described(states: &[StateManifest]) -> String {
     if states.is_empty() {
         return "no state".into();
     }
@@ -95,7 +95,9 @@ fn check_operator(parts: &JobParts, operator: usize, stored: &OperatorManifest, 
         ));
         return;
     }
-    if stored.plugin != parts.plugins[operator] {
+    // A build that it was swapped to goes on: whoever takes it up says so.
+    let was_swapped = stored.swap.as_ref().is_some_and(|swap| swap.file == parts.plugins[operator]);
+    if stored.plugin != parts.plugins[operator] && !was_swapped {
         notices.push(format!(
             "operator {name} runs a rebuilt plugin ({} instead of {})",
             short(&parts.plugins[operator]),
@@ -117,6 +119,6 @@ fn check_operator(parts: &JobParts, operator: usize, stored: &OperatorManifest, 
     }
 }
 
-fn short(digest: &str) -> &str {
+pub(super) fn short(digest: &str) -> &str {
     digest.get(..12).unwrap_or(digest)
 }

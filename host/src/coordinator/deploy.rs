@@ -7,11 +7,11 @@ use super::recovery::restored_watermark;
 use crate::channel::{ChannelWriter, GateControl, InputGate, OutputGate, input_gate};
 use crate::connectors::{ConnectorError, Remedy, SinkConnector, SinkTask, SourceConnector, SourceTask, SplitState};
 use crate::graph::execution::{NodeRef, NodeSpec, OutputName, Target as SpecTarget, TaskSpec};
-use crate::graph::{BadRecordPolicy, ExecutionGraph, JobGraph};
+use crate::graph::{BadRecordPolicy, ExecutionGraph, JobGraph, PluginFacts};
 use crate::state::{CheckpointedBackend, RestoredState, open_backend};
 use crate::store::manifest::{SourceWatermarks, StateManifest};
 use crate::task::event_time::Watermarks;
-use crate::task::messages::{TaskControl, TaskFailure};
+use crate::task::messages::{Culprit, TaskControl, TaskFailure};
 use crate::task::metrics::StageMetrics;
 use crate::task::node::{DeadLetterRoute, Node, NodeKind, OperatorNode, SourceNode, Target};
 use crate::task::run::{SourceNames, Task, TaskParts};
@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use weir_protocol::swap::OperatorBuild;
 use weir_protocol::watermark::{EventTime, NO_WATERMARK, RestoredSplit};
 use weir_protocol::{CheckpointId, Generation, Lineage, SubtaskIndex};
 
@@ -35,8 +36,10 @@ pub struct JobParts {
     pub graph: JobGraph,
     /// What runs.
     pub execution: ExecutionGraph,
-    /// sha256 of each operator's plugin.
+    /// sha256 of the plugin that the job file names for each operator; another build may run.
     pub plugins: Vec<String>,
+    /// What those plugins say of themselves, by name of the operator.
+    pub facts: BTreeMap<String, PluginFacts>,
     /// By index of the source.
     pub sources: Vec<Box<dyn SourceConnector>>,
     /// By index of the sink.
@@ -92,6 +95,21 @@ pub struct Attempt {
     pub state_folder: PathBuf,
 }
 
+/// Why an attempt could not be built.
+#[derive(Debug)]
+pub struct DeployFailure {
+    /// What, where, and whether it is worth another try.
+    pub failure: TaskFailure,
+    /// The build that could not be opened, if that is why.
+    pub culprit: Option<Culprit>,
+}
+
+impl From<TaskFailure> for DeployFailure {
+    fn from(failure: TaskFailure) -> Self {
+        DeployFailure { failure, culprit: None }
+    }
+}
+
 /// A running attempt.
 pub struct Deployment {
     /// By subtask index.
@@ -136,13 +154,14 @@ struct Gates {
     writers: Vec<Option<ChannelWriter<TaskControl>>>,
 }
 
-/// Builds and starts every subtask.
+/// Builds and starts every subtask. `builds`: what runs, by operator.
 pub fn deploy(
     parts: &JobParts,
+    builds: &[OperatorBuild],
     attempt: &Attempt,
     mut restored: Restored,
     events: &EventSender,
-) -> Result<Deployment, TaskFailure> {
+) -> Result<Deployment, DeployFailure> {
     let (mut gates, mut controls) = (Vec::new(), Vec::new());
     for task in &parts.execution.tasks {
         for _ in 0..task.parallelism {
@@ -170,7 +189,7 @@ pub fn deploy(
     let mut tasks = Vec::new();
     for (t, spec) in parts.execution.tasks.iter().enumerate() {
         for subtask in 0..spec.parallelism {
-            let mut builder = Builder { parts, attempt, spec, subtask, gates: &mut gates, outputs: Vec::new(), budget };
+            let mut builder = Builder { parts, builds, attempt, spec, subtask, gates: &mut gates, outputs: Vec::new(), budget };
             let nodes = builder.nodes(&mut restored, &metrics[t])?;
             let outputs = builder.outputs;
             let index = spec.subtask(subtask);
@@ -203,7 +222,7 @@ pub fn deploy(
                 deployment.cancel_and_join();
                 let message =
                     format!("the thread could not be started: {error}; lower the parallelism or raise the process limit");
-                return Err(TaskFailure { place: place.to_string(), message, remedy: Remedy::Restart });
+                return Err(TaskFailure { place: place.to_string(), message, remedy: Remedy::Restart }.into());
             }
         }
     }
@@ -219,6 +238,7 @@ pub fn source_subtasks(execution: &ExecutionGraph) -> Vec<SubtaskIndex> {
 /// Builds the nodes and edges of one subtask.
 struct Builder<'a> {
     parts: &'a JobParts,
+    builds: &'a [OperatorBuild],
     attempt: &'a Attempt,
     spec: &'a TaskSpec,
     subtask: u32,
@@ -229,7 +249,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn nodes(&mut self, restored: &mut Restored, metrics: &[Arc<StageMetrics>]) -> Result<Vec<Node>, TaskFailure> {
+    fn nodes(&mut self, restored: &mut Restored, metrics: &[Arc<StageMetrics>]) -> Result<Vec<Node>, DeployFailure> {
         let spec = self.spec;
         let mut nodes = Vec::with_capacity(spec.nodes.len());
         for (node, metrics) in spec.nodes.iter().zip(metrics) {
@@ -307,10 +327,10 @@ impl Builder<'_> {
         own.filter(move |(i, _)| i % readers == subtask)
     }
 
-    fn kind(&self, node: &NodeSpec, restored: &mut Restored) -> Result<NodeKind, TaskFailure> {
+    fn kind(&self, node: &NodeSpec, restored: &mut Restored) -> Result<NodeKind, DeployFailure> {
         match node.node {
-            NodeRef::Source(source) => self.source(source, &restored.splits[source]),
-            NodeRef::Sink(sink) => self.sink(sink),
+            NodeRef::Source(source) => Ok(self.source(source, &restored.splits[source])?),
+            NodeRef::Sink(sink) => Ok(self.sink(sink)?),
             NodeRef::Operator(operator) => {
                 let restored = restored.operators.remove(&(operator, self.subtask)).unwrap_or_default();
                 self.operator(operator, node, restored)
@@ -338,18 +358,18 @@ impl Builder<'_> {
         Ok(NodeKind::Sink(SinkNode::new(sink, name, task, self.parts.sink_plugins[sink].clone(), writer)))
     }
 
-    fn operator(&self, operator: usize, node: &NodeSpec, restored: RestoredOperator) -> Result<NodeKind, TaskFailure> {
-        let spec = &self.parts.graph.operators[operator];
+    fn operator(&self, operator: usize, node: &NodeSpec, restored: RestoredOperator) -> Result<NodeKind, DeployFailure> {
+        let (spec, own) = (&self.parts.graph.operators[operator], &self.builds[operator]);
         let task = InstanceTask {
             job: self.parts.graph.name.clone(),
             subtask: self.subtask,
             parallelism: self.spec.parallelism,
             attempt: self.attempt.generation.0,
+            on_probation: own.probation.is_some(),
         };
-        let instance = self.parts.provider.instantiate(spec, task).map_err(|failure| TaskFailure {
-            place: self.place(),
-            message: failure.message,
-            remedy: failure.remedy,
+        let instance = self.parts.provider.instantiate(spec, &own.runs, task).map_err(|failure| DeployFailure {
+            failure: TaskFailure { place: self.place(), message: failure.message, remedy: failure.remedy },
+            culprit: Some(Culprit { operator, build: own.runs.clone() }),
         })?;
         let mut backend = match self.parts.states[operator].is_empty() {
             true => None,
@@ -364,13 +384,15 @@ impl Builder<'_> {
             BadRecordPolicy::DeadLetter => {
                 let output = node.outputs.iter().position(|output| output.output == OutputName::DeadLetter);
                 let output = output.expect("an operator with this policy has a dead-letter output");
-                Some(DeadLetterRoute { output, plugin: self.parts.plugins[operator].clone() })
+                Some(DeadLetterRoute { output })
             }
             BadRecordPolicy::Fail | BadRecordPolicy::Drop => None,
         };
         Ok(NodeKind::Operator(OperatorNode {
             operator,
             instance,
+            build: own.runs.as_str().into(),
+            next: None,
             backend,
             timers,
             ended_ports: restored.ended.ports,

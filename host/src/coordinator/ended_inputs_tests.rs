@@ -26,6 +26,7 @@ fn manifest(ended: [&[&str]; 2], all: bool) -> Manifest {
     let operator = |subtasks: Vec<SubtaskManifest>| OperatorManifest {
         parallelism: u32::try_from(subtasks.len()).expect("few"),
         plugin: String::new(),
+        swap: None,
         backend: "memory".to_owned(),
         states: Vec::new(),
         subtasks,

@@ -3,6 +3,7 @@
 use super::commits::{Place, SinkCommits};
 use super::deploy::Deployment;
 use crate::connectors::Remedy;
+use crate::job::Failure;
 use crate::task::messages::TaskFailure;
 use std::time::Duration;
 
@@ -63,4 +64,17 @@ pub async fn leave(deployment: Deployment) {
         }
         Err(error) => tracing::warn!(%error, "subtasks are left as they are"),
     }
+}
+
+/// A failure as the user sees it, with what to do.
+pub fn failure_of(failure: &TaskFailure) -> Failure {
+    let next = match failure.remedy {
+        Remedy::Permanent => {
+            "mend what the message names, then run the job again: it resumes from its newest completed checkpoint"
+        }
+        Remedy::Restart | Remedy::Refresh => {
+            "when the cause is gone run the job again: it resumes from its newest completed checkpoint"
+        }
+    };
+    Failure { why: failure.message.clone(), place: failure.place.clone(), next: next.into() }
 }

@@ -37,6 +37,8 @@ enum Cleanup {
     Retain(usize, BTreeSet<String>),
     /// Nothing refers to these.
     Release(BTreeSet<String>),
+    /// This plugin is about to run.
+    Hold(String, oneshot::Sender<()>),
 }
 
 /// The log of a claimed job. Its orders are carried out one after the other.
@@ -90,6 +92,13 @@ impl LogKeeper {
         let _ = self.cleanups.send(Cleanup::Release(names));
     }
 
+    /// Keeps a plugin of this digest from being cleaned up; only when that is answered may it be stored.
+    pub fn hold(&self, plugin: String) -> oneshot::Receiver<()> {
+        let (done, held) = oneshot::channel();
+        let _ = self.cleanups.send(Cleanup::Hold(plugin, done));
+        held
+    }
+
     /// Waits until everything that was ordered is done.
     pub async fn close(self) -> JobLog {
         let LogKeeper { orders, cleanups, publisher, cleaner, .. } = self;
@@ -134,9 +143,15 @@ async fn keep(mut log: JobLog, mut orders: mpsc::UnboundedReceiver<Order>, liste
     log
 }
 
-async fn clean(log: LogStore, plugins: BTreeSet<String>, mut dirt: mpsc::UnboundedReceiver<Cleanup>) {
+async fn clean(log: LogStore, mut plugins: BTreeSet<String>, mut dirt: mpsc::UnboundedReceiver<Cleanup>) {
     while let Some(cleanup) = dirt.recv().await {
         let removed = match cleanup {
+            Cleanup::Hold(plugin, done) => {
+                plugins.insert(plugin);
+                // Whoever asked may be gone.
+                let _ = done.send(());
+                continue;
+            }
             Cleanup::Release(names) => Ok(gc::release(log.storage(), names).await),
             Cleanup::Retain(retain, files) => gc::retain(&log, retain, &References { files, plugins: plugins.clone() }).await,
         };

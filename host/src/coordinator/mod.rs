@@ -21,6 +21,8 @@ pub mod provider;
 mod recovery;
 mod refusals;
 mod run;
+mod staging;
+mod swap;
 mod targets;
 mod transactions;
 mod upload;

@@ -89,7 +89,7 @@ impl OutsideRecovery<'_> {
                 event = inbox.recv() => match event {
                     Some(Event::Sink(sink, answer)) => commits[sink].answered(self.origin.elapsed(), answer),
                     // Nothing else runs yet.
-                    Some(Event::Task(_) | Event::Uploaded(..) | Event::Log(_) | Event::Grown(_)) | None => Vec::new(),
+                    Some(Event::Task(_) | Event::Uploaded(..) | Event::Log(_) | Event::Grown(_) | Event::Swap(_)) | None => Vec::new(),
                 },
                 _ = stop.changed() => return Err(RecoveryError::Stopped),
                 () = tokio::time::sleep_until(wait.into()) => {

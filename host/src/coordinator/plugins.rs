@@ -3,7 +3,7 @@
 use super::provider::{InstanceTask, OperatorProvider};
 use crate::connectors::plugin_sink::{PluginSource, grants_of, limits_of};
 use crate::connectors::{ConnectorError, Remedy};
-use crate::graph::{BadRecordPolicy, LimitsSpec, OperatorSpec, PluginFacts, Problem, SinkConnectorSpec, SinkSpec};
+use crate::graph::{BadRecordPolicy, GrantsSpec, LimitsSpec, OperatorSpec, PluginFacts, Problem, SinkConnectorSpec, SinkSpec};
 use crate::store::manifest::StateManifest;
 use crate::task::operator::{OperatorFailure, StreamOperator};
 use crate::task::timers::{TIMERS_KIND, TIMERS_NAME, TIMERS_SCHEMA};
@@ -38,6 +38,41 @@ impl Role {
             Role::Operator => "an operator",
             Role::Sink => "a sink",
         }
+    }
+}
+
+/// # Errors
+/// What it is instead.
+fn check_role(plugin: &Plugin, role: Role) -> Result<(), String> {
+    let got = match plugin.kind() {
+        PluginKind::Operator { .. } => Role::Operator,
+        PluginKind::Sink => Role::Sink,
+    };
+    if got == role { Ok(()) } else { Err(format!("is {}, where {} is needed", got.word(), role.word())) }
+}
+
+fn facts_of(plugin: &Plugin, grants: &GrantsSpec) -> PluginFacts {
+    let descriptor = plugin.operator().expect("its kind was checked");
+    let states = descriptor.states.iter().map(|state| StateManifest {
+        name: state.name.clone(),
+        kind: state.kind.name().to_owned(),
+        schema_version: state.schema_version,
+    });
+    let has_timers = has_timers(plugin);
+    let timers_state = has_timers.then(|| StateManifest {
+        name: TIMERS_NAME.to_owned(),
+        kind: TIMERS_KIND.to_owned(),
+        schema_version: TIMERS_SCHEMA,
+    });
+    PluginFacts {
+        digest: plugin.sha256().to_owned(),
+        version: format!("{} {}", descriptor.plugin_name, descriptor.plugin_version),
+        states: states.chain(timers_state).collect(),
+        side_outputs: descriptor.side_outputs.clone(),
+        inputs: descriptor.inputs.unwrap_or(0),
+        ends: wants_end(plugin),
+        timers: has_timers,
+        wasi: plugin.wasi(&grants_of(grants)).iter().map(|(interface, gives)| format!("{interface}: {gives}")).collect(),
     }
 }
 
@@ -81,14 +116,12 @@ impl WasmProvider {
         let advice = "build it, or correct `plugin` in the job file";
         let bytes = read_plugin(path).map_err(|error| failed(format!("plugin {name} can't be read: {error}"), advice))?;
         let plugin = self.engine.load_bytes(&name, &bytes, &options).map_err(|error| failed(error.to_string(), ""))?;
-        let got = match plugin.kind() {
-            PluginKind::Operator { .. } => Role::Operator,
-            PluginKind::Sink => Role::Sink,
-        };
-        if got != role {
-            let what = format!("plugin {name} is {}, where {} is needed", got.word(), role.word());
-            return Err(failed(what, "name a plugin of the other kind, or move this one to the other kind of section"));
-        }
+        check_role(&plugin, role).map_err(|what| {
+            failed(
+                format!("plugin {name} {what}"),
+                "name a plugin of the other kind, or move this one to the other kind of section",
+            )
+        })?;
         self.remember(node, &plugin, bytes.into());
         Ok(plugin)
     }
@@ -127,7 +160,7 @@ impl WasmProvider {
 const PLUGIN_BYTES_MAX: u64 = 1 << 30;
 
 /// Reads a regular file: a pipe would keep the start waiting, and a device may have no end.
-fn read_plugin(path: &Path) -> io::Result<Vec<u8>> {
+pub(super) fn read_plugin(path: &Path) -> io::Result<Vec<u8>> {
     let about = std::fs::metadata(path)?;
     if !about.is_file() {
         return Err(io::Error::other("it is not a regular file"));
@@ -176,35 +209,42 @@ impl OperatorProvider for WasmProvider {
         let plugin = self
             .load(&operator.name, &operator.plugin, operator.sha256.as_deref(), &operator.limits, Role::Operator)
             .map_err(|problem| vec![Problem { place: format!("operator {}", problem.place), ..problem }])?;
-        let descriptor = plugin.operator().expect("its kind was checked");
-        let states = descriptor.states.iter().map(|state| StateManifest {
-            name: state.name.clone(),
-            kind: state.kind.name().to_owned(),
-            schema_version: state.schema_version,
-        });
-        let has_timers = has_timers(&plugin);
-        let timers_state = has_timers.then(|| StateManifest {
-            name: TIMERS_NAME.to_owned(),
-            kind: TIMERS_KIND.to_owned(),
-            schema_version: TIMERS_SCHEMA,
-        });
-        Ok(PluginFacts {
-            digest: plugin.sha256().to_owned(),
-            states: states.chain(timers_state).collect(),
-            side_outputs: descriptor.side_outputs.clone(),
-            inputs: descriptor.inputs.unwrap_or(0),
-            ends: wants_end(&plugin),
-            timers: has_timers,
-            wasi: plugin
-                .wasi(&grants_of(&operator.grants))
-                .iter()
-                .map(|(interface, gives)| format!("{interface}: {gives}"))
-                .collect(),
-        })
+        Ok(facts_of(&plugin, &operator.grants))
     }
 
-    fn instantiate(&self, operator: &OperatorSpec, task: InstanceTask) -> Result<Box<dyn StreamOperator>, OperatorFailure> {
-        let plugin = self.of_node(&operator.name).expect("facts were asked for before instances");
+    fn take_in(&self, operator: &OperatorSpec, name: &str, bytes: bytes::Bytes) -> Result<PluginFacts, Problem> {
+        let place = || format!("operator {}", operator.name);
+        let options = LoadOptions { limits: limits_of(&operator.limits), ..LoadOptions::default() };
+        let plugin =
+            self.engine.load_bytes(name, &bytes, &options).map_err(|error| Problem::new(place(), error.to_string(), ""))?;
+        check_role(&plugin, Role::Operator)
+            .map_err(|what| Problem::new(place(), format!("plugin {name} {what}"), "name another build of the operator"))?;
+        lock(&self.loaded).insert(plugin.sha256().to_owned(), Loaded { plugin: Arc::clone(&plugin), bytes });
+        Ok(facts_of(&plugin, &operator.grants))
+    }
+
+    fn let_go(&self, build: &str) {
+        if lock(&self.digests).values().all(|named| named != build) {
+            lock(&self.loaded).remove(build);
+        }
+    }
+
+    fn bytes_of(&self, build: &str) -> Option<bytes::Bytes> {
+        lock(&self.loaded).get(build).map(|loaded| loaded.bytes.clone())
+    }
+
+    fn instantiate(
+        &self,
+        operator: &OperatorSpec,
+        build: &str,
+        task: InstanceTask,
+    ) -> Result<Box<dyn StreamOperator>, OperatorFailure> {
+        let named = self.of_node(&operator.name).expect("facts were asked for before instances");
+        let plugin = self.by_digest(build).ok_or_else(|| OperatorFailure {
+            message: format!("build {build} of the plugin is not at hand"),
+            record: None,
+            remedy: Remedy::Restart,
+        })?;
         let setup = TaskSetup {
             task: TaskInfo {
                 job: task.job,
@@ -226,12 +266,16 @@ impl OperatorProvider for WasmProvider {
             BadRecordPolicy::Drop | BadRecordPolicy::DeadLetter => weir_plugin::BadRecordPolicy::Skip,
         };
         let spec = weir_plugin::OperatorSpec { plugin: Arc::clone(&plugin), setup, retries: Retries::default() };
-        let instance = SupervisedOperator::new(spec).map_err(|error| OperatorFailure {
+        let mut instance = SupervisedOperator::new(spec).map_err(|error| OperatorFailure {
             message: error.to_string(),
             record: None,
             // The same build with the same configuration does the same again.
             remedy: Remedy::Permanent,
         })?;
-        Ok(Box::new(WasmOperator::new(instance, policy, wants_end(&plugin), end_states)))
+        instance.set_on_probation(task.on_probation);
+        let sides = |plugin: &Plugin| plugin.operator().expect("its kind was checked").side_outputs.clone();
+        let operator = WasmOperator::new(instance, policy, wants_end(&plugin), end_states);
+        // The graph was made for the build that the job file names.
+        Ok(Box::new(operator.in_place_of(&sides(&plugin), &sides(&named))))
     }
 }

@@ -169,6 +169,7 @@ impl HostRuntime {
             execution,
             sources,
             sinks,
+            facts,
         };
         Ok((parts, factory))
     }

@@ -14,6 +14,8 @@ pub struct InstanceTask {
     pub parallelism: u32,
     /// Number of the attempt.
     pub attempt: u32,
+    /// Whether the build is on probation.
+    pub on_probation: bool,
 }
 
 /// Makes operator instances.
@@ -21,6 +23,25 @@ pub trait OperatorProvider: Send + Sync {
     /// Loads what the operator names and says what the graph must know of it; every problem found is listed.
     fn facts(&self, operator: &OperatorSpec) -> Result<PluginFacts, Vec<Problem>>;
 
-    /// A fresh instance, opened. Only for operators whose facts were given.
-    fn instantiate(&self, operator: &OperatorSpec, task: InstanceTask) -> Result<Box<dyn StreamOperator>, OperatorFailure>;
+    /// Takes in another build of an operator's plugin and says what the graph must know of it. `name`: for messages.
+    fn take_in(&self, operator: &OperatorSpec, _name: &str, _bytes: bytes::Bytes) -> Result<PluginFacts, Problem> {
+        let place = format!("operator {}", operator.name);
+        Err(Problem::new(place, "it is no plugin, so there are no builds of it", "name an operator with a plugin"))
+    }
+
+    /// Lets a build go that was taken in.
+    fn let_go(&self, _build: &str) {}
+
+    /// The component of a build that is at hand.
+    fn bytes_of(&self, _build: &str) -> Option<bytes::Bytes> {
+        None
+    }
+
+    /// A fresh instance of a build, opened. Only for operators whose facts were given, and their builds.
+    fn instantiate(
+        &self,
+        operator: &OperatorSpec,
+        build: &str,
+        task: InstanceTask,
+    ) -> Result<Box<dyn StreamOperator>, OperatorFailure>;
 }

@@ -1,20 +1,24 @@
 //! Runs a job: lock, claim, recover, run, and again after a failure, as the restart policy says.
 
+mod before_claim;
+
 use super::attempt::{AttemptEnd, AttemptRun, AttemptSetup, Event};
 use super::commits::SinkCommits;
-use super::deploy::{Attempt, JobParts, Restored, deploy, source_subtasks};
-use super::ending::{by_place, close_commits, join, leave, retire};
+use super::deploy::{Attempt, DeployFailure, JobParts, Restored, deploy, source_subtasks};
+use super::ending::{by_place, close_commits, failure_of, join, leave, retire};
 use super::keeper::LogKeeper;
 use super::outside::{OutsideRecovery, RecoveryError};
 use super::recovery::{differing_splits, fetch_state, first_restorable, source_watermarks, splits_of};
 use super::refusals;
-use super::targets::{Finding, standing};
+use super::swap::Swaps;
+use super::targets::Finding;
 use super::working_state::WorkingState;
 use super::{compat, discovery, prepare};
 use crate::clock;
-use crate::connectors::{AbortAnswer, CommitterContext, ConnectorError, Remedy, SplitState};
+use crate::connectors::{AbortAnswer, CommitterContext, Remedy, SplitState};
+use crate::control::ControlSocket;
 use crate::disk::DiskTrouble;
-use crate::graph::{Problem, RestartStrategy as SpecStrategy, SinkSpec};
+use crate::graph::{Problem, RestartStrategy as SpecStrategy};
 use crate::job::{EventListener, Failure, JobEvent, JobOutcome, RunOptions, StartMode, StopRequest, StopSignal};
 use crate::store::lock::DataLock;
 use crate::store::manifest::Manifest;
@@ -56,6 +60,8 @@ pub struct JobRun {
     /// Splits of a start from the beginning, enumerated once in this process.
     enumerated: Option<Vec<Vec<SplitState>>>,
     connectors: prepare::SinkFactory,
+    /// Which builds run; none while an attempt has it.
+    swaps: Option<Swaps>,
 }
 
 /// What came of one attempt.
@@ -99,8 +105,24 @@ pub async fn run_job(
     };
     let policy = RestartPolicy::new(strategy, restart.reset_after);
     let mode = options.mode;
+    let parts = Arc::new(parts);
+    let (wishes, requests) = unbounded_channel();
+    let socket = match options.control.then(|| ControlSocket::open(&options.data, wishes.clone())).transpose() {
+        Ok(socket) => socket,
+        Err(error) => {
+            return refused(
+                "--control",
+                format!("the socket can't be made: {error}"),
+                "run the job without it, or with another --data",
+            );
+        }
+    };
+    if let Some(socket) = &socket {
+        listener(JobEvent::Notice(format!("control socket: {}", socket.path().display())));
+    }
+    let swaps = Some(Swaps::new(&parts, &listener, requests));
     let mut run = JobRun {
-        parts: Arc::new(parts),
+        parts,
         options,
         listener,
         store: Arc::new(store),
@@ -115,12 +137,21 @@ pub async fn run_job(
         above: Generation(0),
         enumerated: None,
         connectors,
+        swaps,
     };
-    if let Err(outcome) = run.check_before_claim().await {
-        return *outcome;
+    let outcome = match run.check_before_claim().await {
+        Ok(()) => {
+            let outcome = run.attempts(&mut stop).await;
+            run.working.remove();
+            outcome
+        }
+        Err(outcome) => *outcome,
+    };
+    // Who waits for an answer hears that the job has ended.
+    drop((run, wishes));
+    if let Some(socket) = socket {
+        tokio::task::spawn_blocking(move || socket.close()).await.expect("closing a socket does not panic");
     }
-    let outcome = run.attempts(&mut stop).await;
-    run.working.remove();
     outcome
 }
 
@@ -129,91 +160,6 @@ fn refused(place: &str, what: String, next: &str) -> JobOutcome {
 }
 
 impl JobRun {
-    /// What can be refused without a trace: sources without input, sink targets that can't be used, output that would be
-    /// written again, a checkpoint that does not fit or is not whole.
-    async fn check_before_claim(&mut self) -> Result<(), Early> {
-        let entries =
-            self.log.read_entries().await.map_err(|error| Box::new(refused("checkpoint storage", error.to_string(), "")))?;
-        let view = LogView::new(entries);
-        let (first_start, next_generation) = (view.entries().is_empty(), view.next_generation());
-        if first_start || self.mode == StartMode::Fresh {
-            self.splits(None).map_err(|failure| Box::new(refused(&failure.place, failure.message, "")))?;
-        }
-        for (sink, spec) in self.parts.sinks.iter().zip(&self.parts.graph.sinks) {
-            let place = format!("sink {}", spec.name);
-            let refusal = |error: ConnectorError| Box::new(JobOutcome::Refused { problems: vec![error.at(&place)] });
-            sink.prepare_target().map_err(refusal)?;
-            let Some(newest) = sink.output().map_err(refusal)? else { continue };
-            let target = sink.target().map_or(String::new(), |target| target.display().to_string());
-            if first_start && sink.is_shared() && !self.options.take_over {
-                return Err(Box::new(refused(
-                    &place,
-                    format!(
-                        "this job has never run with this data folder, but the brokers know transactions of {target}: another \
-                         checkout of this job has used them, or its data folder is gone"
-                    ),
-                    "give this sink a transaction_prefix of its own; or say --take-over: what is open under those names is aborted",
-                )));
-            }
-            if first_start && !sink.is_shared() && !self.options.allow_duplicates {
-                return Err(Box::new(refused(
-                    &place,
-                    format!(
-                        "this job has never run with this data folder, but {target} holds committed output of an earlier run"
-                    ),
-                    "move that output away, or say --allow-duplicates to write beside it",
-                )));
-            }
-            if newest < next_generation {
-                continue;
-            }
-            self.above = self.above.max(newest);
-            if !self.options.allow_duplicates && self.wrote_there(&view, spec).await {
-                return Err(Box::new(refused(
-                    &place,
-                    format!(
-                        "{target} holds output of generation {newest}, which this job's log does not know: the data folder is an older \
-                         copy, or another job writes there, too. Going on from the log would write again what is there"
-                    ),
-                    "bring back the newest data folder, or move that output away, or say --allow-duplicates",
-                )));
-            }
-            if !first_start {
-                (self.listener)(JobEvent::Notice(format!(
-                    "sink {}: {target} holds output that this job has not written; its own files begin with generation {} there",
-                    spec.name,
-                    u64::from(newest.0) + 1
-                )));
-            }
-            if newest == Generation(u32::MAX) {
-                let what =
-                    format!("{target} holds output of generation {newest}, the highest there is: no name is left beside it");
-                return Err(Box::new(refused(&place, what, "move that output away")));
-            }
-        }
-        if let StartMode::From(id) = self.mode
-            && view.find(id).is_some()
-        {
-            let manifest = self.manifest(id).await?;
-            self.check_fit(&manifest).await?;
-            for file in manifest.files() {
-                if let Err(error) = self.store.check(file).await {
-                    return Err(Box::new(self.cannot_restore(Some(id), error.to_string()).await));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the newest checkpoint has this sink at the place where the job file has it.
-    async fn wrote_there(&self, view: &LogView, spec: &SinkSpec) -> bool {
-        let Some((_, newest)) = view.newest() else { return false };
-        let manifest = self.log.manifest(newest.id).await;
-        // One that can't be read is told of by what reads it next.
-        let stored = manifest.ok().and_then(|manifest| manifest.sinks.get(&spec.name).cloned());
-        stored.is_some_and(|stored| standing(&stored.section) == standing(&spec.section))
-    }
-
     async fn attempts(&mut self, stop: &mut StopSignal) -> JobOutcome {
         loop {
             self.tries += 1;
@@ -224,6 +170,11 @@ impl JobRun {
             };
             // Only the first start follows the user's wish; what it wrote is in the log.
             self.mode = StartMode::Resume;
+            self.swaps().attempt_ended(&failure.message);
+            if self.swaps().takes_back() {
+                // The next attempt says so; it is no failure of the job.
+                continue;
+            }
             let why = failure_of(&failure);
             match failure.remedy {
                 Remedy::Permanent => return JobOutcome::Failed(why),
@@ -256,6 +207,10 @@ impl JobRun {
                 }
             }
         }
+    }
+
+    fn swaps(&mut self) -> &mut Swaps {
+        self.swaps.as_mut().expect("an attempt gives it back")
     }
 
     /// Waits for a restart. True: the user wants to stop instead; what is committed is committed, nothing runs.
@@ -449,6 +404,10 @@ impl JobRun {
         }
         let start = from.as_ref().and_then(|manifest| manifest.checkpoint_id().ok());
         (self.listener)(JobEvent::Started { generation, from: start });
+        let store = Arc::clone(&self.store);
+        if let Err(why) = self.swaps().began(from.as_ref(), &store).await {
+            return Err(Box::new(self.cannot_restore(start, why).await));
+        }
         self.store_plugins().await.map_err(|failure| Box::new(JobOutcome::Failed(failure_of(&failure))))?;
 
         let splits = match self.splits(from.as_ref()) {
@@ -542,7 +501,8 @@ impl JobRun {
     }
 
     async fn store_plugins(&self) -> Result<(), TaskFailure> {
-        for (digest, bytes) in &self.parts.plugin_bytes {
+        let swapped = self.swaps.as_ref().map(Swaps::components).unwrap_or_default();
+        for (digest, bytes) in self.parts.plugin_bytes.iter().chain(&swapped) {
             self.store.put_plugin(digest, bytes.clone()).await.map_err(|error| TaskFailure {
                 place: "checkpoint storage".into(),
                 message: error.to_string(),
@@ -564,7 +524,8 @@ impl JobRun {
     }
 
     fn plugins_in_use(&self) -> BTreeSet<String> {
-        self.parts.plugin_bytes.iter().map(|(digest, _)| digest.clone()).collect()
+        let swapped = self.swaps.as_ref().map(Swaps::digests).unwrap_or_default();
+        self.parts.plugin_bytes.iter().map(|(digest, _)| digest.clone()).chain(swapped).collect()
     }
 
     async fn collect_garbage(&self, log: &mut JobLog, generation: Generation) {
@@ -628,15 +589,20 @@ impl JobRun {
                 }
             }
         });
-        let parts = Arc::clone(&self.parts);
+        let (parts, builds) = (Arc::clone(&self.parts), self.swaps().builds().to_vec());
         let deployed = tokio::task::spawn_blocking(move || {
-            deploy(&parts, &attempt, restored, &task_events).map(|deployed| (deployed, attempt))
+            deploy(&parts, &builds, &attempt, restored, &task_events).map(|deployed| (deployed, attempt))
         })
         .await
         .expect("a deployment does not panic");
         let (deployment, attempt) = match deployed {
             Ok(deployed) => deployed,
-            Err(failure) => return Ok(Err(failure)),
+            Err(DeployFailure { failure, culprit }) => {
+                if let Some(culprit) = culprit {
+                    self.swaps().build_failed(culprit, &failure.message);
+                }
+                return Ok(Err(failure));
+            }
         };
         // Restored files are linked or copied into the backends' folders by now.
         let _ = std::fs::remove_dir_all(attempt.state_folder.join("restore"));
@@ -659,6 +625,7 @@ impl JobRun {
             former,
             machine,
             deployment,
+            swaps: self.swaps.take().expect("an attempt gives it back"),
             origin: self.origin,
             listener: Arc::clone(&self.listener),
             last_completed: None,
@@ -699,12 +666,13 @@ impl JobRun {
 
     /// Joins every thread of an ended attempt and says what became of the job.
     async fn wind_up(
-        &self,
+        &mut self,
         end: AttemptEnd,
         setup: AttemptSetup,
         start: Option<CheckpointId>,
     ) -> Result<JobOutcome, TaskFailure> {
-        let AttemptSetup { keeper, commits, former, deployment, last_completed, generation, .. } = setup;
+        let AttemptSetup { keeper, commits, former, deployment, last_completed, generation, swaps, .. } = setup;
+        self.swaps = Some(swaps);
         match end {
             AttemptEnd::Finished(checkpoint) => {
                 // Subtasks close their plugins and channels by themselves.
@@ -780,16 +748,4 @@ fn is_trouble(ended: &Result<Step, Early>) -> bool {
         | JobOutcome::Refused { .. }
         | JobOutcome::Fenced { .. } => false,
     }
-}
-
-fn failure_of(failure: &TaskFailure) -> Failure {
-    let next = match failure.remedy {
-        Remedy::Permanent => {
-            "mend what the message names, then run the job again: it resumes from its newest completed checkpoint"
-        }
-        Remedy::Restart | Remedy::Refresh => {
-            "when the cause is gone run the job again: it resumes from its newest completed checkpoint"
-        }
-    };
-    Failure { why: failure.message.clone(), place: failure.place.clone(), next: next.into() }
 }

@@ -52,6 +52,11 @@ pub struct Plan {
     longest: Duration,
 }
 
+/// Points that a run can pass by itself: nobody swaps a plugin in a drill.
+fn drilled() -> impl Iterator<Item = &'static str> {
+    POINTS.iter().map(|(point, _)| *point).filter(|point| !point.starts_with("swap-"))
+}
+
 impl Plan {
     /// `interval`: between checkpoints; `undisturbed`: how long the whole job takes.
     pub fn new(seed: u64, interval: Duration, undisturbed: Duration) -> Self {
@@ -63,7 +68,8 @@ impl Plan {
     /// The next one: half of them at points, half at moments.
     pub fn draw(&mut self) -> Kill {
         if self.random.bool() {
-            let (point, _) = POINTS[self.random.usize(..POINTS.len())];
+            let points: Vec<&str> = drilled().collect();
+            let point = points[self.random.usize(..points.len())];
             return Kill::Point { point, passage: self.random.u64(1..=PASSAGES), limit: self.longest / 4 * 3 };
         }
         let (least, most) = (EARLIEST.as_micros() as u64, self.longest.as_micros() as u64);
@@ -95,7 +101,7 @@ mod tests {
                 }
             })
             .collect();
-        assert_eq!(points.len(), POINTS.len(), "every point is met");
+        assert_eq!(points.len(), drilled().count(), "every point is met");
     }
 
     #[test]

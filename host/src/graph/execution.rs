@@ -13,6 +13,8 @@ use weir_protocol::{ChannelIndex, SubtaskIndex};
 pub struct PluginFacts {
     /// sha256 of the component, lower-case hexadecimal.
     pub digest: String,
+    /// The plugin's own name and version.
+    pub version: String,
     /// Declared states, by index.
     pub states: Vec<StateManifest>,
     /// Side outputs, by index.

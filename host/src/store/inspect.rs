@@ -4,6 +4,7 @@ use super::contents::LogContents;
 use super::log::{LogError, LogStore};
 use super::manifest::{
     CommittableManifest, FileManifest, Manifest, OperatorManifest, SinkManifest, SourceManifest, SourceWatermarks, StateManifest,
+    SwapManifest,
 };
 use crate::connectors::SplitState;
 use serde::Serialize;
@@ -125,6 +126,9 @@ pub struct OperatorDetail {
     pub parallelism: u32,
     /// sha256 of the plugin.
     pub plugin: String,
+    /// What is known of other builds, if it was ever swapped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swap: Option<SwapManifest>,
     /// Backend.
     pub backend: String,
     /// Declared states.
@@ -280,6 +284,7 @@ fn operator_detail(name: &str, operator: &OperatorManifest) -> OperatorDetail {
         name: name.to_owned(),
         parallelism: operator.parallelism,
         plugin: operator.plugin.clone(),
+        swap: operator.swap.clone(),
         backend: operator.backend.clone(),
         states: operator.states.clone(),
         files: files.len(),

@@ -8,6 +8,7 @@ use crate::connectors::SplitState;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_protocol::log::CheckpointEntry;
+use weir_protocol::swap::{OperatorBuild, Probation};
 use weir_protocol::{CheckpointId, Lineage, ParseIdError, TransactionId};
 
 /// Version of the format that this build writes.
@@ -94,10 +95,10 @@ impl Manifest {
         self.operators.values().flat_map(|operator| &operator.subtasks).flat_map(SubtaskManifest::files)
     }
 
-    /// Digests of the plugins that it needs: to run, and to commit what it contains.
+    /// Digests of the plugins that it needs: to run, to take a build back, and to commit what it contains.
     pub fn plugins(&self) -> BTreeSet<&str> {
         let committing = self.sinks.values().flat_map(|sink| &sink.committables).filter_map(|one| one.plugin.as_deref());
-        self.operators.values().map(|operator| operator.plugin.as_str()).chain(committing).collect()
+        self.operators.values().flat_map(OperatorManifest::plugins).chain(committing).collect()
     }
 
     /// Whether `checksum` is that of the present content.
@@ -126,6 +127,33 @@ pub(super) fn check_document(bytes: &[u8]) -> Result<(), ManifestError> {
             Err(ManifestError::Damaged(format!("{error}; or it is of another version of weir, format {format}")))
         }
         (Err(error), _) => Err(ManifestError::Damaged(error.to_string())),
+    }
+}
+
+impl OperatorManifest {
+    /// Digests of the builds that it needs.
+    fn plugins(&self) -> impl Iterator<Item = &str> {
+        let swap = self.swap.iter();
+        let others = swap.flat_map(|swap| [Some(&swap.file), swap.probation.as_ref().map(|probation| &probation.old)]);
+        others.flatten().map(String::as_str).chain([self.plugin.as_str()])
+    }
+
+    /// Which build runs, and what is remembered of others.
+    pub fn build(&self) -> OperatorBuild {
+        let build = OperatorBuild::of_file(&self.plugin);
+        let Some(swap) = self.swap.clone() else { return build };
+        let probation = swap.probation.map(|probation| Probation { old: probation.old, left: probation.left });
+        OperatorBuild { file: swap.file, probation, refused: swap.refused, ..build }
+    }
+}
+
+impl SwapManifest {
+    /// What is to be said of a build; none if there is nothing.
+    pub fn of(build: &OperatorBuild) -> Option<Self> {
+        let OperatorBuild { file, runs, probation, refused } = build;
+        let probation = probation.as_ref().map(|own| ProbationManifest { old: own.old.clone(), left: own.left });
+        let is_plain = file == runs && probation.is_none() && refused.is_empty();
+        (!is_plain).then(|| SwapManifest { file: file.clone(), probation, refused: refused.clone() })
     }
 }
 
@@ -195,14 +223,41 @@ pub struct SourceWatermarks {
 pub struct OperatorManifest {
     /// Number of subtasks.
     pub parallelism: u32,
-    /// sha256 of the plugin that ran.
+    /// sha256 of the plugin that runs behind its barrier.
     pub plugin: String,
+    /// What is to be known of other builds, if the operator was ever swapped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swap: Option<SwapManifest>,
     /// Backend of the state files: `rocksdb` or `memory`.
     pub backend: String,
     /// Declared states, by index.
     pub states: Vec<StateManifest>,
     /// One for each subtask, in order.
     pub subtasks: Vec<SubtaskManifest>,
+}
+
+/// Other builds of an operator than the one that runs, by the sha256 of their components.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwapManifest {
+    /// The one that the job file named. While it does, `plugin` goes on; if it names another one by now, that one is taken.
+    pub file: String,
+    /// Whether `plugin` is on probation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probation: Option<ProbationManifest>,
+    /// Those that have failed on probation.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub refused: BTreeSet<String>,
+}
+
+/// A build that has yet to prove itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProbationManifest {
+    /// The build before it, which runs again if it fails.
+    pub old: String,
+    /// Checkpoints that it has yet to live through.
+    pub left: u32,
 }
 
 /// One declared state.

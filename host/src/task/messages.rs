@@ -1,7 +1,11 @@
 //! What a subtask and the coordinator say to each other. Neither ever touches the other's data.
 
+use super::operator::StreamOperator;
 use crate::connectors::{Committable, Remedy, SplitState};
 use crate::state::LocalSnapshot;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use weir_protocol::{CheckpointId, SubtaskIndex, TransactionId};
 
 /// Coordinator → subtask.
@@ -20,6 +24,10 @@ pub enum TaskControl {
     Abort(CheckpointId),
     /// These transactions of this job are committed; snapshots need not carry them any more.
     KnownCommitted(Vec<TransactionId>),
+    /// Subtasks of this operator only: at the barrier of a checkpoint that comes, run this instance.
+    Exchange(NextBuild),
+    /// The build of this operator, by its index in the job graph, is no longer on probation.
+    Trusted(usize),
     /// The job has finished: sources close their channels, and every subtask returns when its input is closed.
     Finish,
 }
@@ -52,7 +60,70 @@ pub enum TaskEvent {
         subtask: SubtaskIndex,
         /// Why.
         failure: TaskFailure,
+        /// The build that failed, if it was a call of an operator.
+        culprit: Option<Culprit>,
     },
+    /// The subtask runs the new build of an operator.
+    Exchanged {
+        /// How long no record was processed.
+        pause: ExchangePause,
+    },
+}
+
+/// A build whose call failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Culprit {
+    /// Index of the operator in the job graph.
+    pub operator: usize,
+    /// sha256 of its plugin.
+    pub build: String,
+}
+
+/// How long a subtask stood still while it exchanged a build.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExchangePause {
+    /// For the exchange itself: what it took beyond a plain checkpoint.
+    pub exchange: Duration,
+    /// From the barrier to the end of the exchange.
+    pub barrier: Duration,
+}
+
+/// An open instance of another build of an operator, made beside the data path.
+#[derive(Clone, Debug)]
+pub struct NextBuild {
+    /// The swap checkpoint.
+    pub checkpoint: CheckpointId,
+    /// Index of the operator in the job graph.
+    pub operator: usize,
+    /// sha256 of the plugin.
+    pub build: Arc<str>,
+    /// The instance; after the exchange, the one that ran before.
+    pub slot: InstanceSlot,
+}
+
+/// A place for an instance that changes hands.
+#[derive(Clone)]
+pub struct InstanceSlot {
+    instance: Arc<Mutex<Box<dyn StreamOperator>>>,
+}
+
+impl InstanceSlot {
+    /// Holds this one.
+    pub fn new(instance: Box<dyn StreamOperator>) -> Self {
+        InstanceSlot { instance: Arc::new(Mutex::new(instance)) }
+    }
+
+    /// The one that it holds.
+    pub fn lock(&self) -> MutexGuard<'_, Box<dyn StreamOperator>> {
+        // A plugin that panicked in `close` is as good as closed.
+        self.instance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for InstanceSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InstanceSlot")
+    }
 }
 
 /// Why a subtask failed.

@@ -1,6 +1,7 @@
 //! A node of a chain: what it runs, where its outputs go, and which of its inputs have ended.
 
 use super::event_time::Watermarks;
+use super::messages::NextBuild;
 use super::metrics::StageMetrics;
 use super::operator::StreamOperator;
 use super::sink::SinkNode;
@@ -57,6 +58,10 @@ pub struct OperatorNode {
     pub operator: usize,
     /// Its instance.
     pub instance: Box<dyn StreamOperator>,
+    /// sha256 of its plugin.
+    pub build: Arc<str>,
+    /// What to run instead behind a barrier that comes.
+    pub next: Option<NextBuild>,
     /// Its keyed state, if it declares any.
     pub backend: Option<Box<dyn CheckpointedBackend>>,
     /// Its timers, if it has any.
@@ -80,8 +85,6 @@ impl OperatorNode {
 pub struct DeadLetterRoute {
     /// Index of the output among the node's outputs.
     pub output: usize,
-    /// sha256 of the plugin.
-    pub plugin: String,
 }
 
 /// Where one output of a node goes.

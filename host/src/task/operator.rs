@@ -70,6 +70,9 @@ pub trait StreamOperator: Send {
         CallTimes::default()
     }
 
+    /// Whether it is on probation: what traps is a failure then, also where bad records are left out.
+    fn set_on_probation(&mut self, _on_probation: bool) {}
+
     /// A clean end.
     fn close(&mut self) {}
 }

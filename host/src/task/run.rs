@@ -3,10 +3,11 @@
 //! One thread owns everything here; nothing on the record path is shared or locked but the channels themselves.
 
 mod event_time;
+mod exchange;
 mod timers;
 
 use super::event_time::{UnblockedClock, Watermarks};
-use super::messages::{OperatorSnapshot, SourceSnapshot, TaskControl, TaskEvent, TaskFailure};
+use super::messages::{Culprit, OperatorSnapshot, SourceSnapshot, TaskControl, TaskEvent, TaskFailure};
 use super::metrics::StageMetrics;
 use super::node::{Node, NodeKind, OperatorNode, Target};
 use super::operator::{OperatorFailure, Processed};
@@ -101,6 +102,8 @@ pub struct Task {
     /// The node that writes to each gate.
     writers: Vec<usize>,
     clock: StageClock,
+    /// The build whose call has failed.
+    culprit: Option<Culprit>,
 }
 
 impl Task {
@@ -130,6 +133,7 @@ impl Task {
             input_closed: false,
             writers,
             clock,
+            culprit: None,
         }
     }
 
@@ -144,7 +148,7 @@ impl Task {
         let event = match ended {
             Ok(()) => TaskEvent::Finished { subtask },
             Err(TaskStop::Cancelled) => return,
-            Err(TaskStop::Failed(failure)) => TaskEvent::Failed { subtask, failure },
+            Err(TaskStop::Failed(failure)) => TaskEvent::Failed { subtask, failure, culprit: self.culprit },
         };
         // Nobody listens once the attempt has ended.
         let _ = self.parts.events.send(event);
@@ -215,6 +219,14 @@ impl Task {
                 }
                 Ok(())
             }
+            TaskControl::Exchange(next) => {
+                self.keep_next(next);
+                Ok(())
+            }
+            TaskControl::Trusted(operator) => {
+                self.trust(operator);
+                Ok(())
+            }
             TaskControl::Finish => {
                 // Subtasks with inputs end when their channels do.
                 if matches!(self.parts.nodes[0].kind, NodeKind::Source(_)) {
@@ -273,6 +285,7 @@ impl Task {
     /// The barrier of `checkpoint` is here: forwards it and takes the synchronous part of the snapshot, with no record in
     /// between (A1, A2).
     fn checkpoint(&mut self, checkpoint: CheckpointId) -> Result<(), TaskStop> {
+        let begun = clock::monotonic();
         // 1. Positions first: they describe exactly the records that have passed.
         let head = &mut self.parts.nodes[0];
         let source = match &mut head.kind {
@@ -311,7 +324,9 @@ impl Task {
             crash::point("barrier-injected");
         }
         crash::point("snapshot-sync-done");
-        // 4. From here on the snapshot is complete as soon as its parts are.
+        // 4. Another build, if this is its barrier: the next record is the first one that it sees.
+        self.exchange(checkpoint, begun);
+        // 5. From here on the snapshot is complete as soon as its parts are.
         parts.seal();
         Ok(())
     }
@@ -373,7 +388,7 @@ impl Task {
                         let changes = self.emit_all(node, processed, &provenance)?;
                         self.set_timers(node, &changes)
                     }
-                    Err(failure) => Err(self.operator_failed(&batch, failure)),
+                    Err(failure) => Err(self.operator_failed(node, &batch, failure)),
                 }
             }
         }
@@ -495,7 +510,10 @@ impl Task {
                 let changes = self.emit_all(node, processed, &Provenance::default())?;
                 self.set_timers(node, &changes)
             }
-            Err(failure) => Err(failed(&self.parts.place, failure.message, failure.remedy)),
+            Err(failure) => {
+                self.blame(node);
+                Err(failed(&self.parts.place, failure.message, failure.remedy))
+            }
         }
     }
 
@@ -542,7 +560,7 @@ impl Task {
             let line = dead_letter_line(&DeadLetter {
                 job: &self.parts.job,
                 operator: &own.name,
-                plugin: &route.plugin,
+                plugin: &operator.build,
                 places: &places,
                 reason,
                 key: batch.records.key_or_null(i),
@@ -556,7 +574,8 @@ impl Task {
         self.emit(node, output, Batch { records: letters, provenance })
     }
 
-    fn operator_failed(&self, batch: &Batch, failure: OperatorFailure) -> TaskStop {
+    fn operator_failed(&mut self, node: usize, batch: &Batch, failure: OperatorFailure) -> TaskStop {
+        self.blame(node);
         let mut message = failure.message;
         let spans = match failure.record {
             Some(record) => batch.provenance.of_record(&batch.records, record as usize),

@@ -78,7 +78,7 @@ impl SnapshotParts {
     pub fn fail(&self, message: String) {
         let subtask = self.lock().snapshot.subtask;
         let failure = TaskFailure { place: self.place.to_string(), message, remedy: Remedy::Restart };
-        let _ = self.events.send(TaskEvent::Failed { subtask, failure });
+        let _ = self.events.send(TaskEvent::Failed { subtask, failure, culprit: None });
     }
 
     fn one_less(&self, mut parts: std::sync::MutexGuard<'_, Parts>) {

@@ -222,6 +222,11 @@ impl StageClock {
         own.store_reads.add(found.store_reads);
     }
 
+    /// A node's operator is another instance: what it says of itself begins anew.
+    pub fn exchanged(&mut self, node: usize) {
+        self.seen[node].0 = CallTimes::default();
+    }
+
     /// A node gets so many records.
     pub fn records(&self, node: usize, records: usize) {
         self.times.nodes[node].records.add(records as u64);

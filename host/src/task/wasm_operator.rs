@@ -12,16 +12,30 @@ pub struct WasmOperator {
     policy: BadRecordPolicy,
     ends: bool,
     end_states: Vec<u16>,
+    /// For each of its side outputs the one of the job graph that it feeds, if any; none: they are the same.
+    sides: Option<Vec<Option<u32>>>,
 }
 
 impl WasmOperator {
     /// An opened plugin. `ends`: it exports the calls at the end of input; `end_states`: states whose keys it then wants.
     pub fn new(instance: SupervisedOperator, policy: BadRecordPolicy, ends: bool, end_states: Vec<u16>) -> Self {
-        WasmOperator { instance: Some(instance), policy, ends, end_states }
+        WasmOperator { instance: Some(instance), policy, ends, end_states, sides: None }
+    }
+
+    /// The same in the place of another build whose side outputs have these names: one that it alone has is read by nobody.
+    #[must_use]
+    pub fn in_place_of(mut self, own: &[String], placed: &[String]) -> Self {
+        let place = |name: &String| placed.iter().position(|other| other == name).map(|at| at as u32);
+        self.sides = (own != placed).then(|| own.iter().map(place).collect());
+        self
     }
 
     fn instance(&mut self) -> &mut SupervisedOperator {
         self.instance.as_mut().expect("a closed operator is not called")
+    }
+
+    fn answered(&self, called: Result<weir_plugin::Output, Failure>) -> Result<Processed, OperatorFailure> {
+        called.map(|output| processed_of(output, self.sides.as_deref())).map_err(|failure| failure_of(&failure))
     }
 }
 
@@ -34,8 +48,10 @@ fn failure_of(failure: &Failure) -> OperatorFailure {
     }
 }
 
-fn processed_of(output: weir_plugin::Output) -> Processed {
-    let sides = output.sides.into_iter().flat_map(|(side, chunks)| chunks.into_iter().map(move |chunk| (side, chunk)));
+fn processed_of(output: weir_plugin::Output, places: Option<&[Option<u32>]>) -> Processed {
+    let placed = |side: u32| places.map_or(Some(side), |places| places[side as usize]);
+    let sides = output.sides.into_iter().filter_map(|(side, chunks)| Some((placed(side)?, chunks)));
+    let sides = sides.flat_map(|(side, chunks)| chunks.into_iter().map(move |chunk| (side, chunk)));
     Processed { main: output.main, sides: sides.collect(), bad: Vec::new(), timers: output.timers }
 }
 
@@ -44,7 +60,7 @@ impl StreamOperator for WasmOperator {
         let policy = self.policy;
         let processed = self.instance().process(port, records, state, policy).map_err(|failure| failure_of(&failure))?;
         let bad = processed.skipped.into_iter().map(|bad| (bad.index, bad.reason)).collect();
-        Ok(Processed { bad, ..processed_of(processed.output) })
+        Ok(Processed { bad, ..processed_of(processed.output, self.sides.as_deref()) })
     }
 
     fn wants_end(&self) -> bool {
@@ -52,7 +68,8 @@ impl StreamOperator for WasmOperator {
     }
 
     fn on_end(&mut self, port: u32, _state: StateRef<'_>) -> Result<Processed, OperatorFailure> {
-        self.instance().on_end(port).map(processed_of).map_err(|failure| failure_of(&failure))
+        let called = self.instance().on_end(port);
+        self.answered(called)
     }
 
     fn end_key_states(&self) -> &[u16] {
@@ -60,7 +77,8 @@ impl StreamOperator for WasmOperator {
     }
 
     fn on_end_keys(&mut self, keys: &[Vec<u8>], state: StateRef<'_>) -> Result<Processed, OperatorFailure> {
-        self.instance().on_end_keys(keys, state).map(processed_of).map_err(|failure| failure_of(&failure))
+        let called = self.instance().on_end_keys(keys, state);
+        self.answered(called)
     }
 
     fn set_clocks(&mut self, clocks: TimerClocks) {
@@ -68,11 +86,16 @@ impl StreamOperator for WasmOperator {
     }
 
     fn on_timers(&mut self, kind: TimerKind, due: &RecordBatch, state: StateRef<'_>) -> Result<Processed, OperatorFailure> {
-        self.instance().on_timers(kind, due, state).map(processed_of).map_err(|failure| failure_of(&failure))
+        let called = self.instance().on_timers(kind, due, state);
+        self.answered(called)
     }
 
     fn times(&self) -> CallTimes {
         self.instance.as_ref().map_or_else(CallTimes::default, SupervisedOperator::times)
+    }
+
+    fn set_on_probation(&mut self, on_probation: bool) {
+        self.instance().set_on_probation(on_probation);
     }
 
     fn close(&mut self) {

@@ -68,6 +68,8 @@ pub struct SupervisedOperator {
     past: CallTimes,
     /// What timers wait for: a fresh instance must know it, too.
     clocks: TimerClocks,
+    /// Whether a trap is a failure also where bad records are skipped.
+    on_probation: bool,
     /// Start of the current window (in ticks), and the fresh instances in it.
     window: (u64, u32),
 }
@@ -86,6 +88,7 @@ impl SupervisedOperator {
             counts: SupervisorCounts::default(),
             past: CallTimes::default(),
             clocks: TimerClocks::default(),
+            on_probation: false,
             window,
         })
     }
@@ -111,7 +114,9 @@ impl SupervisedOperator {
             match Verdict::of(&error.kind) {
                 Verdict::Bad(bad) if policy == BadRecordPolicy::Fail => return Err(rest.failure(bad, error)),
                 Verdict::Bad(bad) => rest.remove(bad, &mut skipped),
-                Verdict::Suspect if self.may_replay() => return self.replay(port, rest, state, policy, skipped, Some(error)),
+                Verdict::Suspect if self.may_replay() && !(self.on_probation && policy == BadRecordPolicy::Skip) => {
+                    return self.replay(port, rest, state, policy, skipped, Some(error));
+                }
                 Verdict::Suspect | Verdict::Task => return Err(Failure::Task(error)),
             }
             if rest.batch().is_empty() {
@@ -144,6 +149,11 @@ impl SupervisedOperator {
         if let Some(instance) = &mut self.instance {
             instance.set_clocks(clocks);
         }
+    }
+
+    /// On probation a trap is a failure, also where bad records are skipped: it is the build that is in doubt, not the record.
+    pub fn set_on_probation(&mut self, on_probation: bool) {
+        self.on_probation = on_probation;
     }
 
     /// These timers are due. A trap is a task failure: there is no record to blame.

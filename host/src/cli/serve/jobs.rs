@@ -419,7 +419,8 @@ fn prepare(submission: &Submission) -> Result<(JobGraph, RunOptions), Vec<Proble
             vec![Problem::new(format!("from {id}"), error.to_string(), "'weir checkpoint list' shows which there are")]
         })?),
     };
-    Ok((graph, RunOptions { data, mode, allow_duplicates: *allow_duplicates, take_over: *take_over }))
+    let (allow_duplicates, take_over) = (*allow_duplicates, *take_over);
+    Ok((graph, RunOptions { data, mode, allow_duplicates, take_over, control: true }))
 }
 
 fn absolute(key: &str, path: &Path) -> Result<(), Vec<Problem>> {

@@ -111,6 +111,7 @@ fn manifest(checkpoint: &str, files: &[&FileManifest]) -> Manifest {
     let operator = OperatorManifest {
         parallelism: 1,
         plugin: sha256_hex(b"plugin"),
+        swap: None,
         backend: "rocksdb".to_owned(),
         states: vec![StateManifest { name: "count".to_owned(), kind: "value".to_owned(), schema_version: 1 }],
         subtasks: vec![SubtaskManifest { deltas: files.iter().copied().cloned().collect(), ..SubtaskManifest::default() }],

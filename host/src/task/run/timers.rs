@@ -22,7 +22,7 @@ impl Task {
         let timers = operator.timers.as_mut().expect("only a plugin that has timers can set any");
         let backend = operator.backend.as_deref_mut().expect("an operator with timers has state");
         let applied = timers.apply(None, changes, backend);
-        applied.map_err(|fault| self.timers_failed(fault))?;
+        applied.map_err(|fault| self.timers_failed(node, fault))?;
         self.fire(node, watermark)
     }
 
@@ -39,18 +39,21 @@ impl Task {
             let fired = match timers.take_due(clocks) {
                 Ok(Some(fired)) => fired,
                 Ok(None) => return Ok(()),
-                Err(fault) => return Err(self.timers_failed(fault)),
+                Err(fault) => return Err(self.timers_failed(node, fault)),
             };
             operator.instance.set_clocks(clocks);
             let state = operator.backend.as_deref_mut().map(|backend| backend as &mut dyn KeyedStateBackend);
             let processed = operator.instance.on_timers(fired.kind, &fired.due, state);
             self.clock.lap_call(node, operator.instance.times(), operator.look_ups());
-            let mut processed = processed.map_err(|failure| failed(&self.parts.place, failure.message, failure.remedy))?;
+            let mut processed = match processed {
+                Ok(processed) => processed,
+                failure @ Err(_) => return self.emit_end(node, failure),
+            };
             // They go from the state with what the call did, before anything else happens.
             let changes = std::mem::take(&mut processed.timers);
             let (Some(timers), Some(backend)) = (&mut operator.timers, &mut operator.backend) else { return Ok(()) };
             let applied = timers.apply(Some(&fired), &changes, &mut **backend);
-            applied.map_err(|fault| self.timers_failed(fault))?;
+            applied.map_err(|fault| self.timers_failed(node, fault))?;
             self.emit_end(node, Ok(processed))?;
         }
     }
@@ -95,9 +98,12 @@ impl Task {
         Ok(())
     }
 
-    fn timers_failed(&self, fault: TimerFault) -> TaskStop {
+    fn timers_failed(&mut self, node: usize, fault: TimerFault) -> TaskStop {
         match fault {
-            TimerFault::Plugin(why) => failed(&self.parts.place, format!("timers: {why}"), Remedy::Restart),
+            TimerFault::Plugin(why) => {
+                self.blame(node);
+                failed(&self.parts.place, format!("timers: {why}"), Remedy::Restart)
+            }
             TimerFault::State(error) => state_failed(&self.parts.place, &error),
         }
     }
