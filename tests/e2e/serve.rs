@@ -231,7 +231,7 @@ fn what_a_daemon_does_not_take_it_refuses_with_its_reason() {
     let (_, body) = document.split_once("\r\n\r\n").expect("a body follows");
     let document: serde_json::Value = serde_json::from_str(body).expect("it is JSON");
     let paths: Vec<&String> = document["paths"].as_object().expect("it has paths").keys().collect();
-    assert_eq!(paths, ["/v1/jobs", "/v1/jobs/{name}", "/v1/jobs/{name}/end", "/v1/jobs/{name}/stop"]);
+    assert_eq!(paths, ["/v1/jobs", "/v1/jobs/{name}", "/v1/jobs/{name}/end", "/v1/jobs/{name}/stop", "/v1/jobs/{name}/swap"]);
     assert!(document["components"]["schemas"]["JobStatus"]["properties"]["phase"].is_object(), "{document}");
 
     let nobody = Running::start(daemon.scratch.folder(), &["list", "--home", "nowhere"], &[]).finish();
@@ -243,4 +243,24 @@ fn a_client_of_a_killed_daemon_hears_that_it_is_gone() {
     let mut daemon = Daemon::start();
     daemon.signal(Signal::KILL);
     daemon.weir(&["list"]).expect_code(2).expect_text(&["daemon at http://127.0.0.1:", "start it again"]);
+}
+
+/// Two builds of one operator: in Rust and in C, on the same state.
+#[test]
+fn a_plugin_is_exchanged_in_a_job_of_the_daemon() {
+    let mut daemon = Daemon::start();
+    let case = named("swapped", FlightsOptions { rows: 9_000, rate: Some(3_000), ..FlightsOptions::default() });
+    daemon.submit(&case).expect_code(0);
+    daemon.wait_until("something is committed", |_| !case.parts().is_empty());
+    let token = daemon.token();
+    let body = |plugin: &str| format!("{{\"operator\": \"stats\", \"plugin\": \"{}\", \"wait\": true}}", guest(plugin).display());
+    let refused = daemon.request("POST", "/v1/jobs/swapped/swap", &token, &body("file_sink"));
+    assert!(refused.starts_with("HTTP/1.1 422 ") && refused.contains("operator 'stats'"), "{refused}");
+    let swapped = daemon.request("POST", "/v1/jobs/swapped/swap", &token, &body("carrier_stats_c"));
+    let said = ["staged", "exchanged", "passed"].map(|event| swapped.find(&format!("\"event\":\"{event}\"")));
+    assert!(swapped.starts_with("HTTP/1.1 200 ") && said.is_sorted() && said[0].is_some(), "{swapped}");
+    daemon.wait_until("it has finished", |daemon| daemon.status("swapped")["phase"] == "ended");
+    case.judge().expect("its output is exact");
+    let ended = daemon.request("POST", "/v1/jobs/swapped/swap", &token, &body("carrier_stats"));
+    assert!(ended.starts_with("HTTP/1.1 409 ") && ended.contains("does not run"), "{ended}");
 }

@@ -425,7 +425,11 @@ fn a_swap_that_fails_while_its_publish_is_unheard_ends_in_one_build() {
 #[test]
 fn swaps_there_and_back_end_in_one_build() {
     let all = [SWAPPED_BACK, TAKEN_BACK, OUTLIVES, UNHEARD];
-    check("two swaps, everything", Config { swaps: 2, checkpoints: 2, kills: 1, failures: 1, aborts: 1, unheard: 1, ..calm() }, &all);
+    check(
+        "two swaps, everything",
+        Config { swaps: 2, checkpoints: 2, kills: 1, failures: 1, aborts: 1, unheard: 1, ..calm() },
+        &all,
+    );
 }
 
 #[track_caller]

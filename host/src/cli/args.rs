@@ -238,6 +238,9 @@ pub(super) struct StartArgs {
     pub take_over: bool,
 }
 
+/// Checkpoints of a new build's probation, if nobody says.
+pub(super) const DEFAULT_PROBATION: u32 = 3;
+
 const SWAP_HELP: &str = "\
 Exchanges the plugin of an operator while the job runs ('weir run JOB --control'), without losing or repeating a record.
 
@@ -272,7 +275,7 @@ pub(super) struct SwapArgs {
     #[arg(long)]
     pub dry_run: bool,
     /// Checkpoints of the probation; 0: none, and no way back.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_PROBATION, value_parser = clap::value_parser!(u32).range(..=10_000))]
     pub probation: u32,
     /// Take a build that has failed on probation before.
     #[arg(long)]

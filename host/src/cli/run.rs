@@ -74,13 +74,8 @@ fn prepare(args: &RunArgs) -> Result<(JobGraph, RunOptions), Vec<Problem>> {
         (false, Some(checkpoint)) => StartMode::From(checkpoint),
         (false, None) => StartMode::Resume,
     };
-    let options = RunOptions {
-        data,
-        mode,
-        allow_duplicates: start.allow_duplicates,
-        take_over: start.take_over,
-        control: args.control,
-    };
+    let options =
+        RunOptions { data, mode, allow_duplicates: start.allow_duplicates, take_over: start.take_over, control: args.control };
     Ok((graph, options))
 }
 

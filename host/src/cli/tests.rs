@@ -33,6 +33,7 @@ impl Runtime for Straw {
         }
         let facts = PluginFacts {
             digest: "ab".repeat(32),
+            version: "straw 0.1.0".to_owned(),
             states: vec![StateManifest { name: "count".to_owned(), kind: "value".to_owned(), schema_version: 1 }],
             side_outputs: vec!["late".to_owned()],
             inputs: 1,

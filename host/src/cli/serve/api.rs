@@ -1,7 +1,9 @@
 //! The daemon's HTTP: routes, who may use them, and their description.
 
 use super::jobs::{Happened, JobStatus, Jobs, Phase, Refusal, Submission};
+use crate::cli::args::DEFAULT_PROBATION;
 use crate::cli::json;
+use crate::control::{SwapReply, SwapWish};
 use crate::graph::Problem;
 use crate::job::StopRequest;
 use axum::Router;
@@ -13,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use utoipa::openapi::OpenApi;
@@ -51,6 +54,33 @@ pub(in crate::cli) struct StopWish {
     pub now: bool,
 }
 
+/// Another build of an operator's plugin.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct SwapBody {
+    /// The operator, as the job file names it.
+    operator: String,
+    /// The new component: an absolute path of the daemon's machine.
+    #[schema(value_type = String)]
+    plugin: PathBuf,
+    /// Checkpoints of its probation; 0: none, and no way back.
+    #[serde(default = "default_probation")]
+    probation: u32,
+    /// Take a build that has failed on probation before.
+    #[serde(default)]
+    again: bool,
+    /// Only say what would happen.
+    #[serde(default)]
+    dry_run: bool,
+    /// Answer when the probation is over, instead of when the new build runs.
+    #[serde(default)]
+    wait: bool,
+}
+
+fn default_probation() -> u32 {
+    DEFAULT_PROBATION
+}
+
 #[derive(utoipa::OpenApi)]
 #[openapi(
     info(
@@ -74,6 +104,7 @@ pub(super) fn routes(jobs: Arc<Jobs>) -> (Router, OpenApi) {
         .routes(routes!(status, remove))
         .routes(routes!(wait_for_end))
         .routes(routes!(stop))
+        .routes(routes!(swap))
         .split_for_parts();
     let document = json!(description);
     let router = router
@@ -195,6 +226,24 @@ async fn stop(
     let Json(wish) = body?;
     let request = if wish.now { StopRequest::Now } else { StopRequest::Suspend };
     Ok(blocking(move || jobs.stop(&name, request)).await)
+}
+
+/// Exchanges the plugin of an operator while the job runs. Answers with all that became of it: `staged`, `exchanged`, `passed`, or
+/// `undone` and `rolled-back`, when the old build goes on.
+#[utoipa::path(post, path = "/v1/jobs/{name}/swap", security(("token" = [])), params(("name" = String, Path)), request_body = SwapBody, responses(
+    (status = 200, body = Vec<Object>),
+    (status = 404, body = Problems),
+    (status = 409, body = Problems, description = "It does not run"),
+    (status = 422, body = Problems, description = "The build does not fit: what runs goes on"),
+))]
+async fn swap(
+    State(jobs): State<Arc<Jobs>>,
+    Path(name): Path<String>,
+    body: Result<Json<SwapBody>, JsonRejection>,
+) -> Result<Result<Json<Vec<SwapReply>>, Refusal>, BadBody> {
+    let Json(SwapBody { operator, plugin, probation, again, dry_run, wait }) = body?;
+    let wish = SwapWish { operator, plugin, probation, again, dry_run };
+    Ok(blocking(move || jobs.swap(&name, &wish, wait)).await)
 }
 
 /// Forgets a job that does not run. Its data folder and its output stay.

@@ -4,6 +4,7 @@ use super::home::{Home, Record};
 use crate::cli::output::Output;
 use crate::cli::{daemon, json, progress, run};
 use crate::clock::{monotonic, wall_ms};
+use crate::control::{self, SwapReply, SwapWish};
 use crate::coordinator::working_state;
 use crate::graph::{JobGraph, Problem, folders, job_file};
 use crate::job::{Failure, JobEvent, JobOutcome, Progress, RunOptions, Runtime, StartMode, StopHandle, StopRequest, stop_pair};
@@ -316,6 +317,32 @@ impl Jobs {
         stop.ask(request);
         job.phase = Phase::Stopping;
         Ok(job.status(name))
+    }
+
+    /// Exchanges the plugin of an operator, and waits until the new build runs; every reply of the job, in order. `wait`: until the
+    /// end of its probation, too.
+    pub fn swap(&self, name: &str, wish: &SwapWish, wait: bool) -> Result<Vec<SwapReply>, Refusal> {
+        let data = {
+            let state = self.lock();
+            let job = state.job(name)?;
+            if job.phase == Phase::Ended {
+                return Err(Refusal::Conflict(Problem::new(format!("job '{name}'"), "does not run", "submit it first")));
+            }
+            job.record.data.clone()
+        };
+        let mut heard = Vec::new();
+        let asked = control::ask(&data, wish, &mut |reply| {
+            let goes_on = !reply.is_last(wish) && (wait || !matches!(reply, SwapReply::Exchanged { .. }));
+            heard.push(reply);
+            goes_on
+        });
+        asked.map_err(|error| Refusal::Trouble(Problem::new(format!("job '{name}'"), error.to_string(), "ask again")))?;
+        match heard.last() {
+            Some(SwapReply::Refused { what, next }) => {
+                Err(Refusal::Unfit(vec![Problem::new(format!("operator '{}'", wish.operator), what, next)]))
+            }
+            _ => Ok(heard),
+        }
     }
 
     /// Forgets a job that does not run. Its data folder stays.
