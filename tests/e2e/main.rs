@@ -1,6 +1,7 @@
 //! End to end: the real binary on real jobs, killed, restarted and judged by its committed output.
 
 mod bad_input;
+mod collections;
 mod damage;
 mod disks;
 mod drill;

@@ -10,6 +10,8 @@ const MAJOR: u64 = 1;
 const PACKAGE: &str = "weir:plugin";
 pub(crate) const HOST: &str = "weir:plugin/host@1.0.0";
 pub(crate) const KEYED_STATE: &str = "weir:plugin/keyed-state@1.0.0";
+pub(crate) const LIST_STATE: &str = "weir:plugin/list-state@1.0.0";
+pub(crate) const MAP_STATE: &str = "weir:plugin/map-state@1.0.0";
 pub(crate) const FILES: &str = "weir:plugin/files@1.0.0";
 pub(crate) const HTTP: &str = "weir:plugin/http@1.0.0";
 pub(crate) const OPERATOR: &str = "weir:plugin/operator@1.0.0";
@@ -131,12 +133,16 @@ fn check_import(name: &str, kind: PluginKind, asks: bool) -> Result<Option<&str>
     match (ours(name)?, kind) {
         (Some("types" | "sink-types"), _) if !asks => Ok(None),
         (Some(interface @ ("host" | "files" | "http")), _) => Ok(asks.then_some(interface)),
-        (Some(interface @ "keyed-state"), PluginKind::Operator { .. }) => Ok(asks.then_some(interface)),
+        (Some(interface @ ("keyed-state" | "list-state" | "map-state")), PluginKind::Operator { .. }) => {
+            Ok(asks.then_some(interface))
+        }
         (Some(interface @ "timer-service"), PluginKind::Operator { timers: true, .. }) => Ok(asks.then_some(interface)),
         (Some("timer-service"), _) => {
             Err(format!("it imports {TIMER_SERVICE}, but does not export {TIMERS}: nobody would hear of its timers"))
         }
-        (Some("keyed-state"), PluginKind::Sink) => Err("it imports keyed-state, but a sink has no keyed state".into()),
+        (Some(interface @ ("keyed-state" | "list-state" | "map-state")), PluginKind::Sink) => {
+            Err(format!("it imports {interface}, but a sink has no keyed state"))
+        }
         (Some(other), _) => Err(format!("it imports `{other}` of {PACKAGE}, which is not in this version")),
         (None, _) if name.starts_with("wasi:") => Err(format!(
             "it imports `{name}`: of WASI a plugin gets what the runtime of a language needs, in version 0.2; build it without this one"
@@ -188,6 +194,9 @@ mod tests {
             (FILES, PluginKind::Sink, ""),
             (KEYED_STATE, operator, ""),
             (KEYED_STATE, PluginKind::Sink, "a sink has no keyed state"),
+            (LIST_STATE, operator, ""),
+            (MAP_STATE, operator, ""),
+            (MAP_STATE, PluginKind::Sink, "imports map-state, but a sink has no keyed state"),
             (TIMER_SERVICE, timers, ""),
             (TIMER_SERVICE, operator, "nobody would hear of its timers"),
             (TIMER_SERVICE, PluginKind::Sink, "nobody would hear of its timers"),

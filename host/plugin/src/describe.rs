@@ -52,6 +52,10 @@ pub struct StateDescriptor {
 pub enum StateKind {
     /// One byte string a key.
     Value,
+    /// Elements, one after the other.
+    List,
+    /// Entries by map key, in order.
+    Map,
 }
 
 impl StateKind {
@@ -59,6 +63,17 @@ impl StateKind {
     pub fn name(self) -> &'static str {
         match self {
             StateKind::Value => "value",
+            StateKind::List => "list",
+            StateKind::Map => "map",
+        }
+    }
+
+    /// The interface through which a call reaches it.
+    pub(crate) fn interface(self) -> &'static str {
+        match self {
+            StateKind::Value => "keyed-state",
+            StateKind::List => "list-state",
+            StateKind::Map => "map-state",
         }
     }
 }
@@ -103,12 +118,21 @@ impl OperatorDescriptor {
         (0..).zip(&self.states).filter(|(_, state)| state.prefetch).map(|(id, _)| id).collect()
     }
 
+    /// Indices of the states whose keys `on-end-keys` wants, in order: those that are prefetched, lists and maps.
+    pub fn end_key_states(&self) -> Vec<StateId> {
+        let is_wanted = |state: &StateDescriptor| state.prefetch || state.kind != StateKind::Value;
+        (0..).zip(&self.states).filter(|(_, state)| is_wanted(state)).map(|(id, _)| id).collect()
+    }
+
     pub(crate) fn check(lift: OperatorDescriptorLift) -> Result<Self, String> {
         check_identity(&lift.plugin_name, &lift.plugin_version)?;
         check_names("state", lift.states.iter().map(|state| &state.name))?;
         check_names("side output", lift.side_outputs.iter())?;
         let states = lift.states.into_iter().map(|state| {
             let kind = state_kind(&state.name, &state.kind)?;
+            if state.prefetch && kind != StateKind::Value {
+                return Err(format!("state `{}`: only a \"value\" can be prefetched, not a \"{}\"", state.name, kind.name()));
+            }
             Ok(StateDescriptor { name: state.name, kind, schema_version: state.schema_version, prefetch: state.prefetch })
         });
         Ok(OperatorDescriptor {
@@ -138,8 +162,10 @@ impl SinkDescriptor {
 fn state_kind(state: &str, kind: &str) -> Result<StateKind, String> {
     match kind {
         "value" => Ok(StateKind::Value),
-        "list" | "map" | "reducing" => Err(format!("state `{state}`: kind \"{kind}\" is not in this version, only \"value\" is")),
-        _ => Err(format!("state `{state}`: there is no kind {kind:?}; this version knows \"value\"")),
+        "list" => Ok(StateKind::List),
+        "map" => Ok(StateKind::Map),
+        "reducing" => Err(format!("state `{state}`: a reducing state is of kind \"value\": the plugin merges it by itself")),
+        _ => Err(format!("state `{state}`: there is no kind {kind:?}; this version knows \"value\", \"list\" and \"map\"")),
     }
 }
 
@@ -193,7 +219,8 @@ mod tests {
                     name: (*name).into(),
                     kind: (*kind).into(),
                     schema_version: 1,
-                    prefetch: true,
+                    // A name ends in it to tell.
+                    prefetch: name.ends_with("-prefetched"),
                 })
                 .collect(),
             side_outputs: sides.iter().map(|s| (*s).into()).collect(),
@@ -211,7 +238,10 @@ mod tests {
             (&[("1st", "value")], &[], "a name is"),
             (&[(&long, "value")], &[], "a name is"),
             (&[("a", "value"), ("a", "value")], &[], "state `a` is declared twice"),
-            (&[("a", "list")], &[], "kind \"list\" is not in this version"),
+            (&[("a", "list"), ("b", "map"), ("c-prefetched", "value")], &[], ""),
+            (&[("a-prefetched", "list")], &[], "state `a-prefetched`: only a \"value\" can be prefetched, not a \"list\""),
+            (&[("a-prefetched", "map")], &[], "not a \"map\""),
+            (&[("a", "reducing")], &[], "a reducing state is of kind \"value\""),
             (&[("a", "tree")], &[], "there is no kind \"tree\""),
             (&[], &["late", "late"], "side output `late` is declared twice"),
             (&[], &["é"], "side output \"é\": a name is"),

@@ -75,6 +75,7 @@ mod wasi;
 mod wire;
 
 pub mod batch;
+pub mod collections;
 pub mod state;
 pub mod testing;
 

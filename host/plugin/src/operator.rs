@@ -91,7 +91,7 @@ impl OperatorInstance {
     }
 
     /// A page of this subtask's keys, each once, after the last port has ended. Empty if the plugin does not want to know.
-    /// [`KeyedStateBackend::scan_keys`] over [`Self::prefetched`] gives the pages.
+    /// [`KeyedStateBackend::scan_keys`] over [`OperatorDescriptor::end_key_states`] gives the pages.
     ///
     /// # Panics
     /// As [`Self::process`]; and if a key stands twice in the page, as the cells would not fit.
@@ -184,8 +184,8 @@ impl OperatorInstance {
     ) -> Result<Output, CallError> {
         let OperatorInstance { plugin, guest, keyed: Keyed { prefetched, grouping, cells }, times, .. } = self;
         let mut laps = Laps::begin();
-        let declared = plugin.operator().map_or(0, |operator| operator.states.len());
-        if declared == 0 {
+        let states = plugin.operator().map_or(&[][..], |operator| &operator.states);
+        if states.is_empty() {
             let answer = guest.call(function, None, |store| call(store, &[], &[]));
             times.guest(laps.lap(), guest.state().host_times);
             let expected = Expected { records: batch.len(), prefetched: 0, keys: 0 };
@@ -204,7 +204,7 @@ impl OperatorInstance {
             assert_eq!(cells.len(), prefetched.len(), "a backend answers one column of cells for each state");
         }
         let lowered: Vec<CellsRef<'_>> = cells.iter().map(CellsRef::new).collect();
-        let mut scope = CallScope::new(backend, batch, grouping, prefetched, cells, declared);
+        let mut scope = CallScope::new(backend, batch, grouping, prefetched, cells, states);
         let answer = guest.call(function, Some(&mut scope), |store| call(store, &grouping.key_of, &lowered));
         times.guest(laps.lap(), guest.state().host_times);
         let expected = Expected { records: batch.len(), prefetched: prefetched.len(), keys: keys.len() };

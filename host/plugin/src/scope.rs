@@ -1,12 +1,17 @@
-//! Keyed state as one call sees it: what is prefetched, what the call wrote so far, and the backend below both.
+//! State of keys as one call sees it: what is prefetched, what the call wrote so far, and the backend below both.
 //!
 //! Invariants:
 //! - *own keys*: nothing is read or written but keys of the running call;
 //! - *staged*: a write reaches the backend only through [`CallScope::apply`], after the call has succeeded;
 //! - *pair*: the backend sees no write between `prefetch` and `apply`.
 
+mod collections;
+
 use crate::batch::{CellOp, Cells, Column, RecordBatch};
+use crate::collections::{CollectionError, StagedCells};
+use crate::describe::{StateDescriptor, StateKind};
 use crate::state::{KeyGrouping, KeyedStateBackend, Keys, StateError, StateId};
+use std::collections::BTreeMap;
 
 /// State of one running call, lent to its host calls by [`crate::loan::lend`].
 pub(crate) struct CallScope<'a> {
@@ -17,8 +22,12 @@ pub(crate) struct CallScope<'a> {
     /// States whose cells were prefetched, ascending, and the cells.
     prefetched: &'a [StateId],
     cells: &'a [Cells],
-    /// Writes of the call, one for each declared state that it wrote.
+    /// What the operator declares.
+    states: &'a [StateDescriptor],
+    /// Writes of the call, one for each value state that it wrote.
     writes: Vec<Option<StagedWrites>>,
+    /// Lists and maps that the call has looked at or changed.
+    collections: BTreeMap<StateId, StagedCells>,
 }
 
 /// Why a host call on state is refused.
@@ -28,26 +37,39 @@ pub(crate) enum Refusal {
     Guest(String),
     /// The answer would pass the limit on transfers.
     TooLarge,
+    /// What is staged would pass the limit on it.
+    TooMuch,
     /// The backend failed.
     Backend(StateError),
 }
 
+impl From<CollectionError> for Refusal {
+    fn from(error: CollectionError) -> Self {
+        match error {
+            CollectionError::State(error) => Refusal::Backend(error),
+            CollectionError::TooLarge => Refusal::TooLarge,
+            CollectionError::TooMuch => Refusal::TooMuch,
+        }
+    }
+}
+
 impl<'a> CallScope<'a> {
-    /// `declared`: number of states of the operator.
+    /// `states`: those that the operator declares.
     pub(crate) fn new(
         backend: &'a mut (dyn KeyedStateBackend + 'a),
         batch: &'a RecordBatch,
         grouping: &'a KeyGrouping,
         prefetched: &'a [StateId],
         cells: &'a [Cells],
-        declared: usize,
+        states: &'a [StateDescriptor],
     ) -> Self {
-        CallScope { backend, batch, grouping, prefetched, cells, writes: (0..declared).map(|_| None).collect() }
+        let writes = states.iter().map(|_| None).collect();
+        CallScope { backend, batch, grouping, prefetched, cells, states, writes, collections: BTreeMap::new() }
     }
 
     /// Values of `keys`, in their order, as the call would see them. At most `budget` bytes of values.
     pub(crate) fn get_many(&mut self, state: u32, keys: &Column, budget: usize) -> Result<Cells, Refusal> {
-        let state = self.check_state(state)?;
+        let state = self.check_state(state, StateKind::Value)?;
         let wanted = self.distinct(keys)?;
         let fetched = self.fetch(state, &wanted)?;
         let mut answer = Cells::new();
@@ -74,7 +96,7 @@ impl<'a> CallScope<'a> {
         if keys.len() != values.len() {
             return Err(Refusal::Guest(format!("put-many: {} keys and {} values", keys.len(), values.len())));
         }
-        let state = self.check_state(state)?;
+        let state = self.check_state(state, StateKind::Value)?;
         let distinct = self.distinct(keys)?;
         let writes = self.writes_to(state);
         for (i, key) in distinct.into_iter().enumerate() {
@@ -85,7 +107,7 @@ impl<'a> CallScope<'a> {
 
     /// Stages deletes of `keys`.
     pub(crate) fn delete_many(&mut self, state: u32, keys: &Column) -> Result<(), Refusal> {
-        let state = self.check_state(state)?;
+        let state = self.check_state(state, StateKind::Value)?;
         let distinct = self.distinct(keys)?;
         let writes = self.writes_to(state);
         for key in distinct {
@@ -97,7 +119,7 @@ impl<'a> CallScope<'a> {
     /// The call has succeeded: its own writes, then its updates of the prefetched states, reach the backend.
     ///
     /// 1. Writes to prefetched states are folded below the updates: the backend sees one `apply`, right after `prefetch`.
-    /// 2. Writes to other states follow; they are other cells, so the order between the two does not show.
+    /// 2. Writes to other states follow, lists and maps last; they are other cells, so the order between them does not show.
     pub(crate) fn apply(&mut self, updates: Vec<Cells>) -> Result<(), StateError> {
         let updates = self.fold_updates(updates);
         let keys = self.grouping.keys(self.batch);
@@ -109,6 +131,9 @@ impl<'a> CallScope<'a> {
                 let (spans, hashes, cells) = writes.pack(keys);
                 self.backend.put_many(state, Keys { data: keys.data, spans: &spans, hashes: &hashes }, &cells)?;
             }
+        }
+        for staged in self.collections.values() {
+            staged.flush(self.backend, keys)?;
         }
         Ok(())
     }
@@ -144,11 +169,16 @@ impl<'a> CallScope<'a> {
         strange.map_or(Ok(()), |key| Err(format!("key {} is none of the running call's keys", key_text(key))))
     }
 
-    fn check_state(&self, state: u32) -> Result<StateId, Refusal> {
-        match StateId::try_from(state) {
-            Ok(id) if usize::from(id) < self.writes.len() => Ok(id),
-            _ => Err(Refusal::Guest(format!("state {state}: the plugin declares {} states", self.writes.len()))),
+    fn check_state(&self, state: u32, wanted: StateKind) -> Result<StateId, Refusal> {
+        let id = StateId::try_from(state).ok().filter(|id| usize::from(*id) < self.states.len());
+        let undeclared = || Refusal::Guest(format!("state {state}: the plugin declares {} states", self.states.len()));
+        let id = id.ok_or_else(undeclared)?;
+        let StateDescriptor { name, kind, .. } = &self.states[usize::from(id)];
+        if *kind != wanted {
+            let (kind, interface) = (kind.name(), kind.interface());
+            return Err(Refusal::Guest(format!("state {state} (`{name}`) is a {kind}, which is reached through {interface}")));
         }
+        Ok(id)
     }
 
     /// Indices of `keys` among the call's distinct keys.

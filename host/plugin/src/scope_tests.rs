@@ -16,6 +16,16 @@ impl Random {
     }
 }
 
+fn declared(kinds: &[StateKind]) -> Vec<StateDescriptor> {
+    let one = |(i, kind): (usize, &StateKind)| StateDescriptor {
+        name: format!("state-{i}"),
+        kind: *kind,
+        schema_version: 1,
+        prefetch: false,
+    };
+    kinds.iter().enumerate().map(one).collect()
+}
+
 fn key(i: u64) -> Vec<u8> {
     format!("key-{i}").into_bytes()
 }
@@ -23,6 +33,7 @@ fn key(i: u64) -> Vec<u8> {
 /// One call with random reads, writes and updates, beside a plain map.
 fn one_call(random: &mut Random, state: &mut MemoryState, model: &mut BTreeMap<(StateId, Vec<u8>), Vec<u8>>) {
     const STATES: u64 = 3;
+    let declared = declared(&[StateKind::Value; STATES as usize]);
     const PREFETCHED: &[StateId] = &[0, 2];
     let mut batch = RecordBatch::new();
     for _ in 0..=random.below(6) {
@@ -33,7 +44,7 @@ fn one_call(random: &mut Random, state: &mut MemoryState, model: &mut BTreeMap<(
     let keys: Vec<Vec<u8>> = (0..grouping.spans.len()).map(|i| grouping.keys(&batch).key(i).to_vec()).collect();
     let mut cells = Vec::new();
     state.prefetch(grouping.keys(&batch), PREFETCHED, &mut cells).expect("memory does not fail");
-    let mut scope = CallScope::new(state, &batch, &grouping, PREFETCHED, &cells, STATES as usize);
+    let mut scope = CallScope::new(state, &batch, &grouping, PREFETCHED, &cells, &declared);
     let mut seen = model.clone();
     for _ in 0..random.below(6) {
         let id = random.below(STATES) as StateId;
@@ -116,7 +127,8 @@ fn an_answer_over_the_budget_is_refused_before_it_is_built() {
     grouping.group(&batch);
     let mut state = MemoryState::new();
     state.set(0, b"k", &[0; 100]);
-    let mut scope = CallScope::new(&mut state, &batch, &grouping, &[], &[], 1);
+    let declared = declared(&[StateKind::Value]);
+    let mut scope = CallScope::new(&mut state, &batch, &grouping, &[], &[], &declared);
     let mut twice = Column::new();
     twice.push(b"k");
     twice.push(b"k");

@@ -28,8 +28,36 @@ pub fn subtask_of_group(group: u16, parallelism: u32) -> u32 {
     (u64::from(group) * u64::from(parallelism) / u64::from(KEY_GROUPS)) as u32
 }
 
-/// Index of a state in the operator's descriptor.
+/// Index of a state in the operator's descriptor. Those from [`PAGES`] on are of the host.
 pub type StateId = u16;
+
+/// States from here on, as many as a plugin can declare, hold pages of lists and maps.
+pub const PAGES: StateId = 0x4000;
+
+/// Bytes of a page's key after the key that it belongs to: its number, big-endian.
+const PAGE_NUMBER: usize = size_of::<u64>();
+
+/// The state of the pages of a declared state's lists or maps.
+#[inline]
+pub fn pages_of(state: StateId) -> StateId {
+    debug_assert!(state < PAGES, "only what a plugin declares has pages");
+    PAGES | state
+}
+
+/// Hash of a page's key, from that of the key that it belongs to: of the same key group.
+#[inline]
+pub fn page_hash(hash: u64, page: u64) -> u64 {
+    hash ^ (page.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 15)
+}
+
+/// Hash of a cell's key. It differs from [`key_hash`] for pages, which are of the key group of the key that they belong to.
+#[inline]
+pub fn cell_hash(state: StateId, key: &[u8]) -> u64 {
+    match key.split_last_chunk::<PAGE_NUMBER>() {
+        Some((key, page)) if (PAGES..2 * PAGES).contains(&state) => page_hash(key_hash(key), u64::from_be_bytes(*page)),
+        Some(_) | None => key_hash(key),
+    }
+}
 
 /// The distinct keys of one call, in order of first sight. Spans point into `data` (a batch's data column).
 #[derive(Clone, Copy, Debug)]

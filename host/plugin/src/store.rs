@@ -140,6 +140,11 @@ impl HostState {
         }
     }
 
+    /// Bytes that the running call may still want staged.
+    pub(crate) fn stageable(&self) -> usize {
+        self.limits.emit.saturating_sub(self.running.staged_bytes)
+    }
+
     pub(crate) fn now(&self) -> u64 {
         self.ticks.now()
     }

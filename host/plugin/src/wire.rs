@@ -72,6 +72,47 @@ impl From<Cells> for CellsAnswer {
     }
 }
 
+/// `types.column`, to the guest in the answer of a host call.
+#[derive(ComponentType, Lower)]
+#[component(record)]
+pub(crate) struct ColumnAnswer {
+    data: Vec<u8>,
+    index: Vec<u8>,
+}
+
+impl From<Column> for ColumnAnswer {
+    fn from(column: Column) -> Self {
+        let (data, index) = column.into_parts();
+        ColumnAnswer { data, index }
+    }
+}
+
+/// `list-state.lists`.
+#[derive(ComponentType, Lower)]
+#[component(record)]
+pub(crate) struct ListsAnswer {
+    pub(crate) counts: Vec<u8>,
+    pub(crate) values: ColumnAnswer,
+}
+
+/// `list-state.list-page`.
+#[derive(ComponentType, Lower)]
+#[component(record)]
+pub(crate) struct ListPageAnswer {
+    pub(crate) values: ColumnAnswer,
+    pub(crate) next: u64,
+}
+
+/// `map-state.map-page`.
+#[derive(ComponentType, Lower)]
+#[component(record)]
+pub(crate) struct MapPageAnswer {
+    #[component(name = "map-keys")]
+    pub(crate) map_keys: ColumnAnswer,
+    pub(crate) values: ColumnAnswer,
+    pub(crate) done: bool,
+}
+
 /// `types.task-info`.
 #[derive(ComponentType, Lower, Clone, Debug, PartialEq, Eq)]
 #[component(record)]

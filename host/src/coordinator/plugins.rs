@@ -258,7 +258,7 @@ impl OperatorProvider for WasmProvider {
             grants: grants_of(&operator.grants),
         };
         let end_states = match wants_end(&plugin) {
-            true => plugin.operator().expect("its kind was checked").prefetched(),
+            true => plugin.operator().expect("its kind was checked").end_key_states(),
             false => Vec::new(),
         };
         let policy = match operator.on_bad_record {

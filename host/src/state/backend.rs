@@ -14,7 +14,7 @@ use super::writer::StoreWriter;
 use super::{BackendKind, CheckpointedBackend, LookUps, RestoredState, SnapshotDone, files, restore};
 use std::path::PathBuf;
 use weir_plugin::batch::{CellOp, Cells};
-use weir_plugin::state::{KeyedStateBackend, Keys, StateError, StateId, key_group, key_hash};
+use weir_plugin::state::{KeyedStateBackend, Keys, StateError, StateId, cell_hash, key_group};
 use weir_protocol::CheckpointId;
 use weir_protocol::freeze::{Cause, FreezePolicy, FreezeQueue, Residence, SetId, SnapshotList};
 
@@ -476,7 +476,7 @@ impl CellBackend {
             }
             rows += 1;
             let (_, state, key) = split_key(store_key).expect("only keys of ours are in the store");
-            let hash = key_hash(key);
+            let hash = cell_hash(state, key);
             if cache.find(state, key, hash).is_none() {
                 cache.insert(state, key, hash, Some(value));
             }

@@ -4,7 +4,7 @@
 use super::cell::CellPool;
 use super::table::{SlotTable, tag};
 use std::ops::Range;
-use weir_plugin::state::{Keys, StateId, key_group, key_hash};
+use weir_plugin::state::{Keys, StateId, cell_hash, key_group};
 
 /// Keys of one pass: their slots and cells stay in the nearest caches until the last pass.
 pub(super) const PASS_KEYS: usize = 1024;
@@ -97,7 +97,10 @@ impl CellCache {
     pub(super) fn remove_all(&mut self, ids: &[u32]) {
         let CellCache { pool, table, likely, .. } = self;
         likely.clear();
-        likely.extend(ids.iter().map(|&id| tag(key_hash(pool.key(id)), pool.get(id).state)));
+        likely.extend(ids.iter().map(|&id| {
+            let state = pool.get(id).state;
+            tag(cell_hash(state, pool.key(id)), state)
+        }));
         likely.iter().for_each(|&tag| table.prefetch(tag));
         for (&id, &tag) in ids.iter().zip(&*likely) {
             table.remove(tag, id);

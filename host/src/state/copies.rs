@@ -5,7 +5,7 @@
 
 use super::hints;
 use super::rows::{Block, Row, Rows, of};
-use weir_plugin::state::{KEY_GROUPS, StateId, key_group, key_hash};
+use weir_plugin::state::{KEY_GROUPS, StateId, cell_hash, key_group};
 
 /// Bytes of a store key before the user's key.
 pub(super) const PREFIX: usize = 4;
@@ -160,7 +160,7 @@ struct Entry {
 /// The first eight bytes of a store key (a shorter one is padded; ties are decided by the whole key).
 fn head(state: StateId, key: &[u8]) -> [u8; 8] {
     let mut head = [0; 8];
-    head[..PREFIX].copy_from_slice(&key_prefix(key_group(key_hash(key)), state));
+    head[..PREFIX].copy_from_slice(&key_prefix(key_group(cell_hash(state, key)), state));
     let len = key.len().min(head.len() - PREFIX);
     head[PREFIX..PREFIX + len].copy_from_slice(&key[..len]);
     head
@@ -169,6 +169,7 @@ fn head(state: StateId, key: &[u8]) -> [u8; 8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_plugin::state::key_hash;
 
     #[test]
     fn rows_come_out_in_the_order_of_the_store_with_deletes_and_empty_values() {

@@ -5,7 +5,7 @@ use super::rocks::{self, LinkedFile, RocksStore};
 use super::rows::{self, Row};
 use super::{RestoredState, SnapshotFile, files, state_error};
 use std::path::Path;
-use weir_plugin::state::{Keys, StateError, StateId, key_hash};
+use weir_plugin::state::{Keys, StateError, StateId, cell_hash};
 
 /// Reads row files into cells, a later one over an earlier one. None: there are other files, or the cells take more than `limit`
 /// bytes.
@@ -59,7 +59,7 @@ impl Filling {
             self.state = row.state;
         }
         self.keys.push(row.key);
-        self.hashes.push(key_hash(rows::of(bytes, row.key)));
+        self.hashes.push(cell_hash(row.state, rows::of(bytes, row.key)));
         self.values.push(row.value);
     }
 

@@ -13,7 +13,7 @@ use std::fs;
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use weir_plugin::state::{StateError, key_group, key_hash};
+use weir_plugin::state::{StateError, cell_hash, key_group};
 
 /// A file of a linked folder.
 pub(super) struct LinkedFile {
@@ -159,7 +159,7 @@ impl RocksStore {
                 for row in rows {
                     let row = row?;
                     let key = rows::of(bytes, row.key);
-                    let group = key_group(key_hash(key));
+                    let group = key_group(cell_hash(row.state, key));
                     if parts.contains(&part_of(group)) {
                         copies.push(group, row.state, key, row.value.map(|value| rows::of(bytes, value)));
                     }

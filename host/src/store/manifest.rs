@@ -266,7 +266,7 @@ pub struct ProbationManifest {
 pub struct StateManifest {
     /// Its name.
     pub name: String,
-    /// `value`.
+    /// `value`, `list`, `map`; of the host's own, `timers`.
     pub kind: String,
     /// Version of the encoding.
     pub schema_version: u32,

@@ -60,4 +60,4 @@ pub mod sink {
 }
 
 pub use operator::exports::weir::plugin::operator::{Descriptor, StateDesc};
-pub use operator::weir::plugin::{files, host, http, keyed_state, types};
+pub use operator::weir::plugin::{files, host, http, keyed_state, list_state, map_state, types};

@@ -10,8 +10,10 @@ use crate::host::{Host, Task};
 use crate::keyed_state::KeyedState;
 use crate::operator::{BadRecords, BatchOperator, EndOfInput, EndOfKeyedInput, KeyedOperator, Operator, TimerOperator};
 use crate::output::{self, Output};
-use crate::state::{self, StateName, StateSet};
+use crate::state::{self, CallKeys, StateKind, StateName, StateSet};
+use crate::store::Store;
 use crate::timers::{Timer, TimerHost, TimerKind, Timers};
+use std::rc::Rc;
 
 /// A running operator of any kind, as the exports and the test harness see it.
 pub trait Instance {
@@ -36,9 +38,9 @@ pub trait Instance {
     fn timers(&mut self) -> Option<&mut TimerHost> {
         None
     }
-    /// What the operator's state on demand is kept in, where there is no host.
+    /// Where state that is asked for is kept, where there is no host.
     #[cfg(not(target_family = "wasm"))]
-    fn on_demand(&mut self) -> Option<&mut KeyedState> {
+    fn store(&mut self) -> Option<&mut Store> {
         None
     }
 }
@@ -84,7 +86,7 @@ pub trait BoundedPlugin<K>: Plugin<K> {
 
 impl<T: Operator> Plugin<Stateless> for T {
     fn describe() -> Descriptor {
-        descriptor(T::INFO, &[], false, T::SIDE_OUTPUTS, T::INPUTS)
+        descriptor(T::INFO, &[], None, T::SIDE_OUTPUTS, T::INPUTS)
     }
     fn start(mut self, task: &Task, config: &str, host: Host) -> Result<Box<dyn Instance>, Error> {
         self.open(task, config)?;
@@ -94,19 +96,19 @@ impl<T: Operator> Plugin<Stateless> for T {
 
 impl<T: KeyedOperator> Plugin<Keyed> for T {
     fn describe() -> Descriptor {
-        const { assert!(T::STATES.len() == T::State::COUNT, "STATES must name every value of State, in order") };
-        descriptor(T::INFO, T::STATES, true, T::SIDE_OUTPUTS, T::INPUTS)
+        const { assert!(T::STATES.len() == T::State::KINDS.len(), "STATES must name every part of State, in order") };
+        descriptor(T::INFO, T::STATES, Some(T::State::KINDS), T::SIDE_OUTPUTS, T::INPUTS)
     }
     fn start(mut self, task: &Task, config: &str, host: Host) -> Result<Box<dyn Instance>, Error> {
         self.open(task, config)?;
         let (end, end_key): (EndFn<T>, EndKeyFn<T>) = (|_, _, _| Ok(()), |_, _, _, _| Ok(()));
-        Ok(Box::new(KeyedDriver { operator: self, host, end, end_key, slots: Slots(Vec::new()) }))
+        Ok(Box::new(KeyedDriver { operator: self, host, end, end_key, slots: Slots::default() }))
     }
 }
 
 impl<T: BatchOperator> Plugin<Batched> for T {
     fn describe() -> Descriptor {
-        descriptor(T::INFO, T::STATES, false, T::SIDE_OUTPUTS, T::INPUTS)
+        descriptor(T::INFO, T::STATES, None, T::SIDE_OUTPUTS, T::INPUTS)
     }
     fn start(mut self, task: &Task, config: &str, host: Host) -> Result<Box<dyn Instance>, Error> {
         self.open(task, config)?;
@@ -116,12 +118,12 @@ impl<T: BatchOperator> Plugin<Batched> for T {
 
 impl<T: TimerOperator> Plugin<Timed> for T {
     fn describe() -> Descriptor {
-        const { assert!(T::STATES.len() == T::State::COUNT, "STATES must name every value of State, in order") };
-        descriptor(T::INFO, T::STATES, true, T::SIDE_OUTPUTS, T::INPUTS)
+        const { assert!(T::STATES.len() == T::State::KINDS.len(), "STATES must name every part of State, in order") };
+        descriptor(T::INFO, T::STATES, Some(T::State::KINDS), T::SIDE_OUTPUTS, T::INPUTS)
     }
     fn start(mut self, task: &Task, config: &str, host: Host) -> Result<Box<dyn Instance>, Error> {
         self.open(task, config)?;
-        Ok(Box::new(TimedDriver { operator: self, host, timers: TimerHost::default(), slots: Slots(Vec::new()) }))
+        Ok(Box::new(TimedDriver { operator: self, host, timers: TimerHost::default(), slots: Slots::default() }))
     }
 }
 
@@ -135,21 +137,22 @@ impl<T: EndOfInput> BoundedPlugin<Stateless> for T {
 impl<T: EndOfKeyedInput> BoundedPlugin<Keyed> for T {
     fn start_bounded(mut self, task: &Task, config: &str, host: Host) -> Result<Box<dyn Instance>, Error> {
         self.open(task, config)?;
-        Ok(Box::new(KeyedDriver { operator: self, host, end: T::on_end, end_key: T::on_end_key, slots: Slots(Vec::new()) }))
+        Ok(Box::new(KeyedDriver { operator: self, host, end: T::on_end, end_key: T::on_end_key, slots: Slots::default() }))
     }
 }
 
-fn descriptor(info: crate::Info, states: &[StateName], prefetch: bool, sides: &[&str], inputs: u32) -> Descriptor {
-    let state = |state: &StateName| StateDesc {
+/// `kinds`: of states that come with the call; none: all is asked for.
+fn descriptor(info: crate::Info, states: &[StateName], kinds: Option<&[StateKind]>, sides: &[&str], inputs: u32) -> Descriptor {
+    let state = |(at, state): (usize, &StateName)| StateDesc {
         name: state.name.to_owned(),
-        kind: "value".to_owned(),
+        kind: kinds.map_or(state.kind, |kinds| kinds[at]).name().to_owned(),
         schema_version: state.version,
-        prefetch,
+        prefetch: kinds.is_some_and(|kinds| kinds[at] == StateKind::Value),
     };
     Descriptor {
         plugin_name: info.name.to_owned(),
         plugin_version: info.version.to_owned(),
-        states: states.iter().map(state).collect(),
+        states: states.iter().enumerate().map(state).collect(),
         side_outputs: sides.iter().map(|&side| side.to_owned()).collect(),
         inputs,
     }
@@ -216,14 +219,40 @@ impl<T: Operator> Instance for StatelessDriver<T> {
 type EndKeyFn<T> = fn(&mut T, &[u8], &mut <T as KeyedOperator>::State, &mut Output) -> Result<(), Error>;
 
 /// The state of each distinct key of the running call; kept for its memory.
-struct Slots<S>(Vec<S>);
+struct Slots<S> {
+    sets: Vec<S>,
+    /// Where lists and maps are.
+    store: Store,
+}
+
+impl<S> Default for Slots<S> {
+    fn default() -> Self {
+        Slots { sets: Vec::new(), store: Store::default() }
+    }
+}
 
 impl<S: StateSet> Slots<S> {
-    /// Decodes the states of all distinct keys.
-    fn load(&mut self, states: &[types::Cells], names: &[StateName]) -> Result<(), types::Error> {
-        self.0.clear();
-        state::check_alike(states, S::COUNT).map_err(Error::into_wire)?;
-        S::load(states, names, &mut self.0).map_err(Error::into_wire)
+    const VALUES: usize = state::values(S::KINDS, S::KINDS.len());
+    /// Whether there are lists or maps, which must know their key.
+    const NAMES_KEYS: bool = Self::VALUES < S::KINDS.len();
+
+    /// Decodes the values of all distinct keys, and makes their lists and maps known. `keys`: all of them, if there are such.
+    #[inline(always)]
+    fn load(
+        &mut self,
+        states: &[types::Cells],
+        names: &[StateName],
+        keys: impl FnOnce() -> Vec<Rc<[u8]>>,
+    ) -> Result<(), types::Error> {
+        let Slots { sets, store } = self;
+        sets.clear();
+        state::check_alike(states, Self::VALUES).map_err(Error::into_wire)?;
+        let keys = if Self::NAMES_KEYS { keys() } else { Vec::new() };
+        let count = if Self::NAMES_KEYS { keys.len() } else { states[0].ops.len() };
+        if states.iter().any(|cells| cells.ops.len() != count) {
+            return Err(types::Error::Fatal(format!("the host gave {} cells for {count} keys", states[0].ops.len())));
+        }
+        S::load(states, names, &CallKeys { store, count, keys }, sets).map_err(Error::into_wire)
     }
 
     /// Hands each record of a call over, with the state of its key.
@@ -237,15 +266,15 @@ impl<S: StateSet> Slots<S> {
         mut each: impl FnMut(Record<'_>, &mut S, &mut Output) -> Result<(), Error>,
     ) -> Result<types::Output, types::Error> {
         let batch = Batch::new(call.input, call.port).map_err(Error::into_wire)?;
-        self.load(call.states, names)?;
         if call.key_of.len() != batch.len() * 4 {
             let (bytes, records) = (call.key_of.len(), batch.len());
             return Err(types::Error::Fatal(format!("the host gave {bytes} bytes of key-of for {records} records")));
         }
+        self.load(call.states, names, || distinct_keys(batch, call.key_of))?;
         let mut out = Output::new(sides, batch.len(), batch.data_len(), host);
         let mut verdict = Verdict::default();
         for (index, (record, key)) in batch.records().zip(call.key_of.chunks_exact(4)).enumerate() {
-            if let Err(error) = each(record, &mut self.0[u32_of(key)], &mut out) {
+            if let Err(error) = each(record, &mut self.sets[u32_of(key)], &mut out) {
                 verdict.failed(index, error, &mut out)?;
             }
         }
@@ -254,11 +283,25 @@ impl<S: StateSet> Slots<S> {
     }
 
     /// The output with the states that changed.
-    fn finish(&self, out: Output, states: &[types::Cells]) -> types::Output {
+    fn finish(&mut self, out: Output, states: &[types::Cells]) -> types::Output {
+        if Self::NAMES_KEYS {
+            S::flush(&mut self.sets);
+        }
         // Values mostly keep their size; those of new keys come on top.
         let before = states.iter().map(|cells| cells.data.len()).max().unwrap_or(0);
-        out.finish(state::updates(&self.0, before + self.0.len() * 8))
+        out.finish(state::updates(&self.sets, before + self.sets.len() * 8))
     }
+}
+
+/// The distinct keys of a call, in the order in which they were first seen, as `key_of` numbers them.
+fn distinct_keys(batch: Batch<'_>, key_of: &[u8]) -> Vec<Rc<[u8]>> {
+    let mut keys: Vec<Rc<[u8]>> = Vec::new();
+    for (record, key) in batch.records().zip(key_of.chunks_exact(4)) {
+        if u32_of(key) == keys.len() {
+            keys.push(record.key().into());
+        }
+    }
+    keys
 }
 
 struct KeyedDriver<T: KeyedOperator> {
@@ -283,14 +326,14 @@ impl<T: KeyedOperator> Instance for KeyedDriver<T> {
 
     fn on_end_keys(&mut self, keys: &types::Column, states: &[types::Cells]) -> Result<types::Output, types::Error> {
         let KeyedDriver { operator, host, end_key, slots, .. } = self;
-        slots.load(states, T::STATES)?;
-        let count = slots.0.len();
-        if keys.index.len() != (count + 1) * 4 {
-            let bytes = keys.index.len();
-            return Err(types::Error::Fatal(format!("the host gave {bytes} bytes of key index for {count} keys")));
+        let count = (keys.index.len() / 4).saturating_sub(1);
+        slots.load(states, T::STATES, || (0..count).map(|i| string_at(&keys.data, &keys.index, i).into()).collect())?;
+        if slots.sets.len() != count {
+            let cells = slots.sets.len();
+            return Err(types::Error::Fatal(format!("the host gave {cells} cells for {count} keys")));
         }
         let mut out = Output::new(T::SIDE_OUTPUTS.len(), count, keys.data.len(), host);
-        for (i, state) in slots.0.iter_mut().enumerate() {
+        for (i, state) in slots.sets.iter_mut().enumerate() {
             let key = string_at(&keys.data, &keys.index, i);
             end_key(operator, key, state, &mut out).map_err(Error::into_wire)?;
         }
@@ -299,6 +342,11 @@ impl<T: KeyedOperator> Instance for KeyedDriver<T> {
 
     fn close(&mut self) {
         self.operator.close();
+    }
+
+    #[cfg(not(target_family = "wasm"))]
+    fn store(&mut self) -> Option<&mut Store> {
+        Some(&mut self.slots.store)
     }
 }
 
@@ -349,6 +397,11 @@ impl<T: TimerOperator> Instance for TimedDriver<T> {
     fn timers(&mut self) -> Option<&mut TimerHost> {
         Some(&mut self.timers)
     }
+
+    #[cfg(not(target_family = "wasm"))]
+    fn store(&mut self) -> Option<&mut Store> {
+        Some(&mut self.slots.store)
+    }
 }
 
 struct BatchDriver<T> {
@@ -372,7 +425,7 @@ impl<T: BatchOperator> Instance for BatchDriver<T> {
     }
 
     #[cfg(not(target_family = "wasm"))]
-    fn on_demand(&mut self) -> Option<&mut KeyedState> {
-        Some(&mut self.state)
+    fn store(&mut self) -> Option<&mut Store> {
+        Some(&mut self.state.store)
     }
 }

@@ -38,11 +38,16 @@ mod files;
 mod host;
 mod http;
 mod keyed_state;
+mod list;
+mod map;
+mod map_key;
 mod meta;
 mod operator;
 mod output;
+mod reducing;
 pub mod sink;
 mod state;
+mod store;
 #[cfg(not(target_family = "wasm"))]
 pub mod testing;
 mod timers;
@@ -54,19 +59,24 @@ pub use files::Files;
 pub use host::{Grants, Level, Task, log};
 pub use http::{Origin, Request, Response};
 pub use keyed_state::{Column, KeyedState};
+pub use list::List;
+pub use map::Map;
+pub use map_key::MapKey;
 pub use meta::{HeaderList, Headers, RecordParts};
 pub use operator::{BadRecords, BatchOperator, EndOfInput, EndOfKeyedInput, Info, KeyedOperator, Operator, TimerOperator};
 pub use output::{Bytes, CHUNK_BYTES, Output, Port};
+pub use reducing::{Max, Min, Reducer, Reducing, Sum};
 pub use sink::{AbortOutcome, Committable, Outcome, Prepared, SinkCommitter, SinkWriter};
-pub use state::{StateName, StateSet, Value};
+pub use state::{StateItem, StateKind, StateName, StateSet, Value};
 pub use timers::{Timer, TimerKind, Timers};
 
 /// Everything that an operator's or sink's source needs.
 pub mod prelude {
     pub use crate::{
         AbortOutcome, BadRecords, Batch, BatchOperator, Bytes, Column, Committable, EndOfInput, EndOfKeyedInput, Error, Files,
-        Grants, HeaderList, Headers, Info, KeyedOperator, KeyedState, Level, Operator, Outcome, Output, Port, Prepared, Record,
-        RecordParts, SinkCommitter, SinkWriter, StateName, StateValue, Task, Timer, TimerKind, TimerOperator, Timers, Value,
+        Grants, HeaderList, Headers, Info, KeyedOperator, KeyedState, Level, List, Map, MapKey, Max, Min, Operator, Outcome,
+        Output, Port, Prepared, Record, RecordParts, Reducer, Reducing, SinkCommitter, SinkWriter, StateKind, StateName,
+        StateValue, Sum, Task, Timer, TimerKind, TimerOperator, Timers, Value,
     };
     pub use std::fmt::Write as _;
 }

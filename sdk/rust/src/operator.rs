@@ -53,7 +53,8 @@ pub trait Operator: Default + 'static {
 pub trait KeyedOperator: Default + 'static {
     /// Name and version; `weir_sdk::info!()` takes them from the crate.
     const INFO: Info;
-    /// The states: [`Value<T>`](crate::Value), or a tuple of up to four.
+    /// The states: a [`Value`](crate::Value), [`Reducing`](crate::Reducing), [`List`](crate::List) or [`Map`](crate::Map), or a
+    /// tuple of up to four.
     type State: StateSet;
     /// Their names, in the same order.
     const STATES: &'static [StateName];
@@ -111,7 +112,7 @@ pub trait EndOfKeyedInput: KeyedOperator {
         Ok(())
     }
 
-    /// After the last input has ended: once for every key of this subtask that holds a value in some state.
+    /// After the last input has ended: once for every key of this subtask that has some state.
     fn on_end_key(&mut self, _key: &[u8], _state: &mut Self::State, _out: &mut Output) -> Result<(), Error> {
         Ok(())
     }
@@ -125,7 +126,8 @@ pub trait EndOfKeyedInput: KeyedOperator {
 pub trait TimerOperator: Default + 'static {
     /// Name and version; `weir_sdk::info!()` takes them from the crate.
     const INFO: Info;
-    /// The states: [`Value<T>`](crate::Value), or a tuple of up to four.
+    /// The states: a [`Value`](crate::Value), [`Reducing`](crate::Reducing), [`List`](crate::List) or [`Map`](crate::Map), or a
+    /// tuple of up to four.
     type State: StateSet;
     /// Their names, in the same order.
     const STATES: &'static [StateName];

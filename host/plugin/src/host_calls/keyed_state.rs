@@ -1,17 +1,14 @@
 //! Interface `keyed-state`: state on demand, staged until the call succeeds.
 
-use super::trap;
-use crate::batch::Column;
-use crate::limits::LimitKind;
-use crate::scope::{CallScope, Refusal};
-use crate::store::{HostState, untimed};
+use super::{stage, with_scope};
+use crate::store::HostState;
 use crate::times::timed;
 use crate::wire::{CellsAnswer, ColumnLift};
 use wasmtime::StoreContextMut;
 use wasmtime::component::LinkerInstance;
 
-/// What staging one write costs beyond its value.
-const WRITE_OVERHEAD: usize = 16;
+/// Its name in traps.
+const KEYED_STATE: &str = "keyed-state";
 
 pub(super) fn link(linker: &mut LinkerInstance<'_, HostState>) -> wasmtime::Result<()> {
     linker.func_wrap("get-many", timed(get_many))?;
@@ -22,7 +19,7 @@ pub(super) fn link(linker: &mut LinkerInstance<'_, HostState>) -> wasmtime::Resu
 fn get_many(mut store: StoreContextMut<'_, HostState>, (state, keys): (u32, ColumnLift)) -> wasmtime::Result<(CellsAnswer,)> {
     let keys = keys.check()?;
     let budget = store.data().limits.transfer;
-    let cells = with_scope(&mut store, |scope| scope.get_many(state, &keys, budget))?;
+    let cells = with_scope(&mut store, KEYED_STATE, |scope| scope.get_many(state, &keys, budget))?;
     Ok((cells.into(),))
 }
 
@@ -32,38 +29,11 @@ fn put_many(
 ) -> wasmtime::Result<()> {
     let (keys, values) = (keys.check()?, values.check()?);
     stage(&mut store, &keys, values.data().len())?;
-    with_scope(&mut store, |scope| scope.put_many(state, &keys, &values))
+    with_scope(&mut store, KEYED_STATE, |scope| scope.put_many(state, &keys, &values))
 }
 
 fn delete_many(mut store: StoreContextMut<'_, HostState>, (state, keys): (u32, ColumnLift)) -> wasmtime::Result<()> {
     let keys = keys.check()?;
     stage(&mut store, &keys, 0)?;
-    with_scope(&mut store, |scope| scope.delete_many(state, &keys))
-}
-
-fn stage(store: &mut StoreContextMut<'_, HostState>, keys: &Column, values: usize) -> wasmtime::Result<()> {
-    Ok(store.data_mut().count_staged(values + keys.len() * WRITE_OVERHEAD)?)
-}
-
-/// Runs `call` on the running call's state.
-fn with_scope<R>(
-    store: &mut StoreContextMut<'_, HostState>,
-    call: impl FnOnce(&mut CallScope<'_>) -> Result<R, Refusal>,
-) -> wasmtime::Result<R> {
-    store.data_mut().count_host_call()?;
-    let function = store.data().running.function;
-    let refusal = match untimed(store, |state| state.loan.scope().map(call)) {
-        Some(Ok(value)) => return Ok(value),
-        None => return Err(trap(format!("keyed-state in {}: there is no state here", function.name()))),
-        Some(Err(refusal)) => refusal,
-    };
-    match refusal {
-        Refusal::Guest(why) => Err(trap(format!("keyed-state: {why}"))),
-        Refusal::TooLarge => Err(LimitKind::Transfer.breach(&store.data().limits).into()),
-        Refusal::Backend(error) => {
-            let text = error.to_string();
-            store.data_mut().running.state_error = Some(error);
-            Err(trap(text))
-        }
-    }
+    with_scope(&mut store, KEYED_STATE, |scope| scope.delete_many(state, &keys))
 }

@@ -139,7 +139,7 @@ fn a_trap_in_describe_is_refused() {
 fn a_descriptor_is_checked() {
     let cases: &[(&[crate::guest::State], &[&str], &str)] = &[
         (&[("Bad", "value", true)], &[], "state \"Bad\""),
-        (&[("s", "map", true)], &[], "kind \"map\" is not in this version"),
+        (&[("s", "map", true)], &[], "only a \"value\" can be prefetched, not a \"map\""),
         (&[("s", "value", true), ("s", "value", false)], &[], "declared twice"),
         (&[], &["late", "late"], "side output `late` is declared twice"),
     ];

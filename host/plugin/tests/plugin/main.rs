@@ -1,11 +1,13 @@
 //! The plugin host against guests written by hand: what is refused, what is stopped, what is staged.
 
+mod collections;
 mod guest;
 mod hostile;
 mod limits;
 mod load;
 mod operator;
 mod sink;
+mod staged;
 mod state;
 mod supervise;
 mod timers;

@@ -1,5 +1,6 @@
 //! Backends of every kind and size against one suite, a seeded oracle, and what they promise about their files.
 
+mod collections;
 mod conformance;
 mod random;
 mod rig;

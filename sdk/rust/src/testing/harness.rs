@@ -112,8 +112,9 @@ pub struct Harness {
     state: MemoryState,
     timers: Queue,
     timer_host: TimerHost,
-    prefetched: u32,
-    keyed: bool,
+    /// Indexes of the states that come with a call; and number of all.
+    prefetched: Vec<u32>,
+    states: u32,
     side_outputs: Vec<String>,
     inputs: u32,
     main: Vec<EmittedParts>,
@@ -148,7 +149,7 @@ impl Harness {
 
     fn new<T: Plugin<K>, K>(mut instance: Box<dyn Instance>, host: Host) -> Self {
         let descriptor = T::describe();
-        let state = instance.on_demand().map(|on_demand| on_demand.store.clone()).unwrap_or_default();
+        let state = instance.store().map(|store| store.clone()).unwrap_or_default();
         let timer_host = instance.timers().map(|timers| timers.clone()).unwrap_or_default();
         Harness {
             timers: Queue::default(),
@@ -156,8 +157,8 @@ impl Harness {
             instance,
             host,
             state,
-            prefetched: descriptor.states.iter().filter(|state| state.prefetch).count() as u32,
-            keyed: !descriptor.states.is_empty(),
+            prefetched: (0..).zip(&descriptor.states).filter(|(_, state)| state.prefetch).map(|(at, _)| at).collect(),
+            states: descriptor.states.len() as u32,
             sides: vec![Vec::new(); descriptor.side_outputs.len()],
             side_outputs: descriptor.side_outputs,
             inputs: descriptor.inputs,
@@ -177,7 +178,7 @@ impl Harness {
 
     fn send_batch(&mut self, port: u32, (input, key_of, keys): Input) -> Result<(), HarnessError> {
         let states = self.prefetch(&keys);
-        let key_of = if self.keyed { &key_of[..] } else { &[] };
+        let key_of = if self.states > 0 { &key_of[..] } else { &[] };
         let before = self.state.snapshot();
         let answer = self.instance.process(Call { port, input: &input, key_of, states: &states });
         self.apply(&keys, answer).inspect_err(|_| self.state.restore(before))?;
@@ -212,8 +213,9 @@ impl Harness {
                 let (input, key_of, keys) = batch(&due);
                 let states = self.prefetch(&keys);
                 let call = Call { port: 0, input: &input, key_of: &key_of, states: &states };
+                let before = self.state.snapshot();
                 let answer = self.instance.on_timers(kind.name(), call);
-                self.apply(&keys, answer)?;
+                self.apply(&keys, answer).inspect_err(|_| self.state.restore(before))?;
             }
         }
         Ok(())
@@ -236,7 +238,7 @@ impl Harness {
             let answer = self.instance.on_end(port);
             self.apply(&[], answer)?;
         }
-        let keys = self.state.keys(0..self.prefetched);
+        let keys = self.state.keys(0..self.states);
         for some in keys.chunks(3) {
             let mut column = types::Column { data: Vec::new(), index: vec![0; 4] };
             for key in some {
@@ -255,8 +257,8 @@ impl Harness {
         self.instance.close();
         let state = self.state.clone();
         let mut instance = operator.start(&task(Grants::default()), config, self.host.clone())?;
-        if let Some(on_demand) = instance.on_demand() {
-            on_demand.store = state;
+        if let Some(store) = instance.store() {
+            *store = state;
         }
         if let Some(timers) = instance.timers() {
             *timers = self.timer_host.clone();
@@ -304,7 +306,7 @@ impl Harness {
             column.data.extend_from_slice(key);
             column.index.extend_from_slice(&(column.data.len() as u32).to_le_bytes());
         }
-        (0..self.prefetched).map(|state| self.state.get_many(state, &column)).collect()
+        self.prefetched.iter().map(|&state| self.state.get_many(state, &column)).collect()
     }
 
     /// Applies what a call gave, or nothing of it.
@@ -324,7 +326,7 @@ impl Harness {
         for side in output.sides {
             self.take(side.port + 1, &side.records);
         }
-        self.state.apply(keys, &output.updates);
+        self.state.apply(&self.prefetched, keys, &output.updates);
         self.timers.apply(keys, timers);
         Ok(())
     }
