@@ -14,6 +14,7 @@ mod kafka_headers;
 mod kills;
 mod languages;
 mod memory;
+mod operator_state;
 mod outside;
 mod profile;
 mod resume;

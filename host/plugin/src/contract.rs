@@ -17,6 +17,7 @@ pub(crate) const HTTP: &str = "weir:plugin/http@1.0.0";
 pub(crate) const OPERATOR: &str = "weir:plugin/operator@1.0.0";
 pub(crate) const END_OF_INPUT: &str = "weir:plugin/end-of-input@1.0.0";
 pub(crate) const TIMERS: &str = "weir:plugin/timers@1.0.0";
+pub(crate) const CHECKPOINTED: &str = "weir:plugin/checkpointed@1.0.0";
 pub(crate) const TIMER_SERVICE: &str = "weir:plugin/timer-service@1.0.0";
 pub(crate) const SINK_WRITER: &str = "weir:plugin/sink-writer@1.0.0";
 pub(crate) const SINK_COMMITTER: &str = "weir:plugin/sink-committer@1.0.0";
@@ -101,12 +102,14 @@ fn ours(name: &str) -> Result<Option<&str>, String> {
 }
 
 fn kind_of(exports: &[&str]) -> Result<PluginKind, String> {
-    let (mut operator, mut end, mut timers, mut writer, mut committer) = (false, false, false, false, false);
+    let (mut operator, mut writer, mut committer) = (false, false, false);
+    let (mut end, mut timers, mut checkpointed) = (false, false, false);
     for name in exports {
         match ours(name)? {
             Some("operator") => operator = true,
             Some("end-of-input") => end = true,
             Some("timers") => timers = true,
+            Some("checkpointed") => checkpointed = true,
             Some("sink-writer") => writer = true,
             Some("sink-committer") => committer = true,
             Some("types" | "sink-types") | None => {}
@@ -117,6 +120,7 @@ fn kind_of(exports: &[&str]) -> Result<PluginKind, String> {
         (true, false, false) => Ok(PluginKind::Operator { end_of_input: end, timers }),
         (false, true, true) if end => Err(format!("it exports {END_OF_INPUT}, which belongs to operators, and a sink")),
         (false, true, true) if timers => Err(format!("it exports {TIMERS}, which belongs to operators, and a sink")),
+        (false, true, true) if checkpointed => Err(format!("it exports {CHECKPOINTED}, which belongs to operators, and a sink")),
         (false, true, true) => Ok(PluginKind::Sink),
         (false, true, false) => Err(format!("a sink needs both halves: it exports {SINK_WRITER} but not {SINK_COMMITTER}")),
         (false, false, true) => Err(format!("a sink needs both halves: it exports {SINK_COMMITTER} but not {SINK_WRITER}")),
@@ -163,7 +167,9 @@ mod tests {
             (&["weir:plugin/operator@1.3.0"], Ok(operator)),
             (&[OPERATOR, END_OF_INPUT], Ok(PluginKind::Operator { end_of_input: true, timers: false })),
             (&[OPERATOR, TIMERS], Ok(PluginKind::Operator { end_of_input: false, timers: true })),
+            (&[OPERATOR, CHECKPOINTED], Ok(operator)),
             (&[SINK_WRITER, SINK_COMMITTER, TIMERS], Err("belongs to operators, and a sink")),
+            (&[SINK_WRITER, SINK_COMMITTER, CHECKPOINTED], Err("checkpointed@1.0.0, which belongs to operators, and a sink")),
             (&[SINK_WRITER, SINK_COMMITTER], Ok(PluginKind::Sink)),
             (&[SINK_WRITER], Err("but not weir:plugin/sink-committer")),
             (&[SINK_COMMITTER], Err("but not weir:plugin/sink-writer")),

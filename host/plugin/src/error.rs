@@ -23,6 +23,10 @@ pub enum Function {
     OnEndKeys,
     /// `timers.on-timers`.
     OnTimers,
+    /// `checkpointed.snapshot`.
+    Snapshot,
+    /// `checkpointed.restore`.
+    Restore,
     /// `sink-writer.begin`.
     Begin,
     /// `sink-writer.write`.
@@ -54,6 +58,8 @@ impl Function {
             Function::OnEnd => "on-end",
             Function::OnEndKeys => "on-end-keys",
             Function::OnTimers => "on-timers",
+            Function::Snapshot => "snapshot",
+            Function::Restore => "restore",
             Function::Begin => "begin",
             Function::Write => "write",
             Function::Prepare => "prepare",
@@ -73,6 +79,8 @@ impl Function {
             Function::Instantiate
             | Function::Describe
             | Function::Open
+            | Function::Snapshot
+            | Function::Restore
             | Function::Begin
             | Function::Write
             | Function::Prepare

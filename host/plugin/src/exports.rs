@@ -1,11 +1,11 @@
 //! A plugin's exported functions: found once by name, type-checked once, called by index.
 
-use crate::contract::{END_OF_INPUT, OPERATOR, PluginKind, SINK_COMMITTER, SINK_WRITER, TIMERS};
+use crate::contract::{CHECKPOINTED, END_OF_INPUT, OPERATOR, PluginKind, SINK_COMMITTER, SINK_WRITER, TIMERS};
 use crate::error::{CallError, Function};
 use crate::store::{Guest, HostState};
 use crate::wire::{
-    AbortOutcome, BatchRef, CellsRef, ColumnRef, Committable, ErrorLift, OperatorDescriptorLift, Outcome, OutputLift, Prepared,
-    SinkDescriptorLift, TaskInfo,
+    AbortOutcome, BatchRef, CellsRef, ColumnRef, Committable, ErrorLift, OperatorDescriptorLift, Outcome, OutputLift, PartLift,
+    PartRef, Prepared, SinkDescriptorLift, TaskInfo,
 };
 use wasmtime::component::{Component, ComponentExportIndex, ComponentNamedList, Instance, Lift, Lower, TypedFunc};
 use wasmtime::{Result as WasmResult, Store};
@@ -22,6 +22,8 @@ pub(crate) type ProcessFn<'a> = TypedFunc<(u32, BatchRef<'a>, &'a [u8], &'a [Cel
 pub(crate) type OnEndFn = TypedFunc<(u32,), Processed>;
 pub(crate) type OnEndKeysFn<'a> = TypedFunc<(ColumnRef<'a>, &'a [CellsRef<'a>]), Processed>;
 pub(crate) type OnTimersFn<'a> = TypedFunc<(&'a str, BatchRef<'a>, &'a [u8], &'a [CellsRef<'a>]), Processed>;
+pub(crate) type SnapshotFn = TypedFunc<(), (Result<Vec<PartLift>, ErrorLift>,)>;
+pub(crate) type RestoreFn<'a> = TypedFunc<(&'a [PartRef<'a>],), Unit>;
 pub(crate) type BeginFn = TypedFunc<(String,), Unit>;
 pub(crate) type WriteFn<'a> = TypedFunc<(BatchRef<'a>,), Unit>;
 pub(crate) type PrepareFn = TypedFunc<(String, bool), (Result<Option<Prepared>, ErrorLift>,)>;
@@ -45,6 +47,12 @@ pub(crate) struct OperatorExports {
     close: ComponentExportIndex,
     end: Option<EndExports>,
     on_timers: Option<ComponentExportIndex>,
+    own_state: Option<OwnStateExports>,
+}
+
+struct OwnStateExports {
+    snapshot: ComponentExportIndex,
+    restore: ComponentExportIndex,
 }
 
 struct EndExports {
@@ -77,6 +85,14 @@ pub(crate) struct OperatorFunctions {
     pub(crate) close: CloseFn,
     pub(crate) end: Option<EndFunctions>,
     pub(crate) on_timers: Option<OnTimersFn<'static>>,
+    pub(crate) own_state: Option<OwnStateFunctions>,
+}
+
+/// What an operator with state of its own has.
+#[derive(Clone, Copy)]
+pub(crate) struct OwnStateFunctions {
+    pub(crate) snapshot: SnapshotFn,
+    pub(crate) restore: RestoreFn<'static>,
 }
 
 /// The optional functions of an operator instance.
@@ -148,6 +164,13 @@ impl OperatorExports {
             false => None,
             true => Some(Interface::find(component, TIMERS)?.function("on-timers")?),
         };
+        let own_state = match component.get_export_index(None, CHECKPOINTED) {
+            None => None,
+            Some(_) => {
+                let own = Interface::find(component, CHECKPOINTED)?;
+                Some(OwnStateExports { snapshot: own.function("snapshot")?, restore: own.function("restore")? })
+            }
+        };
         Ok(OperatorExports {
             describe: operator.function("describe")?,
             open: operator.function("open")?,
@@ -155,7 +178,13 @@ impl OperatorExports {
             close: operator.function("close")?,
             end,
             on_timers,
+            own_state,
         })
+    }
+
+    /// Whether it has state of its own.
+    pub(crate) fn is_checkpointed(&self) -> bool {
+        self.own_state.is_some()
     }
 
     fn describe_function(
@@ -184,12 +213,20 @@ impl OperatorExports {
             None => None,
             Some(on_timers) => Some(bind(store, instance, on_timers, "timers.on-timers")?),
         };
+        let own_state = match &self.own_state {
+            None => None,
+            Some(own) => Some(OwnStateFunctions {
+                snapshot: bind(store, instance, &own.snapshot, "checkpointed.snapshot")?,
+                restore: bind(store, instance, &own.restore, "checkpointed.restore")?,
+            }),
+        };
         Ok(OperatorFunctions {
             open: bind(store, instance, &self.open, "operator.open")?,
             process: bind(store, instance, &self.process, "operator.process")?,
             close: bind(store, instance, &self.close, "operator.close")?,
             end,
             on_timers,
+            own_state,
         })
     }
 }

@@ -64,6 +64,7 @@ mod loan;
 mod log_budget;
 mod operator;
 mod output;
+mod parts;
 mod scope;
 mod setup;
 mod sink;
@@ -89,6 +90,7 @@ pub use limits::{LimitBreach, LimitKind, Limits};
 pub use load::{LoadOptions, Plugin, sha256_hex};
 pub use operator::OperatorInstance;
 pub use output::Output;
+pub use parts::{PartMode, StatePart};
 pub use setup::TaskSetup;
 pub use sink::SinkWriterInstance;
 pub use supervise::{

@@ -121,6 +121,11 @@ impl Plugin {
         self.bytes
     }
 
+    /// Whether it is an operator with state of its own, of which it gives snapshots.
+    pub fn is_checkpointed(&self) -> bool {
+        self.operator_exports().is_some_and(OperatorExports::is_checkpointed)
+    }
+
     /// Whether it asks for granted folders or origins.
     pub fn acts_outside(&self) -> bool {
         self.world.acts_outside

@@ -4,16 +4,17 @@ use crate::batch::{Cells, Column, RecordBatch};
 use crate::clock::Laps;
 use crate::describe::OperatorDescriptor;
 use crate::error::{CallError, Function};
-use crate::exports::{OnTimersFn, OperatorFunctions, ProcessFn, Processed};
+use crate::exports::{OnTimersFn, OperatorFunctions, ProcessFn, Processed, RestoreFn};
 use crate::load::Plugin;
 use crate::output::{self, Expected, Output};
+use crate::parts::{self, StatePart};
 use crate::scope::CallScope;
 use crate::setup::{self, TaskSetup};
 use crate::state::{KeyGrouping, KeyedStateBackend, StateId};
 use crate::store::{Guest, HostState};
 use crate::timers::{TimerClocks, TimerKind};
 use crate::times::CallTimes;
-use crate::wire::{BatchRef, CellsRef, ColumnRef};
+use crate::wire::{BatchRef, CellsRef, ColumnRef, PartRef};
 use std::sync::Arc;
 use wasmtime::Store;
 
@@ -137,6 +138,25 @@ impl OperatorInstance {
             let on_timers: OnTimersFn<'_> = on_timers;
             on_timers.call(store, (kind.name(), BatchRef::new(due, &aux), key_of, cells))
         })
+    }
+
+    /// Its state that belongs to no key. Empty if the plugin has none.
+    pub fn snapshot(&mut self) -> Result<Vec<StatePart>, CallError> {
+        let Some(own) = self.functions.own_state else { return Ok(Vec::new()) };
+        let answer = self.guest.call(Function::Snapshot, None, |store| own.snapshot.call(store, ()))?;
+        let parts = answer.0.map_err(|error| error.check(0)).and_then(parts::check);
+        parts.map_err(|kind| self.guest.error(Function::Snapshot, kind))
+    }
+
+    /// Gives it such state back, before any other call. Nothing happens if the plugin has none.
+    pub fn restore(&mut self, parts: &[StatePart]) -> Result<(), CallError> {
+        let Some(own) = self.functions.own_state else { return Ok(()) };
+        let lowered: Vec<PartRef<'_>> = parts.iter().map(PartRef::new).collect();
+        let answer = self.guest.call(Function::Restore, None, |store| {
+            let restore: RestoreFn<'_> = own.restore;
+            restore.call(store, (&lowered,))
+        })?;
+        answer.0.map_err(|error| self.guest.error(Function::Restore, error.check(0)))
     }
 
     /// A clean end. The instance is gone afterwards, whatever it answers.

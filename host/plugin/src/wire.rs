@@ -6,6 +6,7 @@
 
 use crate::batch::{Cells, Column, Malformed, RecordBatch};
 use crate::error::CallErrorKind;
+use crate::parts::StatePart;
 use wasmtime::component::{ComponentType, Lift, Lower, WasmList};
 
 /// `types.batch`, to the guest.
@@ -256,6 +257,32 @@ impl ErrorLift {
                 }
             }
         }
+    }
+}
+
+/// `checkpointed.part`, from the guest.
+#[derive(ComponentType, Lift)]
+#[component(record)]
+pub(crate) struct PartLift {
+    pub(crate) mode: String,
+    #[component(name = "schema-version")]
+    pub(crate) schema_version: u32,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// `checkpointed.part`, to the guest.
+#[derive(ComponentType, Lower, Clone, Copy)]
+#[component(record)]
+pub(crate) struct PartRef<'a> {
+    mode: &'a str,
+    #[component(name = "schema-version")]
+    schema_version: u32,
+    bytes: &'a [u8],
+}
+
+impl<'a> PartRef<'a> {
+    pub(crate) fn new(part: &'a StatePart) -> Self {
+        PartRef { mode: part.mode.name(), schema_version: part.schema_version, bytes: &part.bytes }
     }
 }
 

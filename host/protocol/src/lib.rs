@@ -12,6 +12,7 @@ pub mod freeze;
 pub mod ids;
 pub mod log;
 pub mod mutant;
+pub mod parts;
 pub mod recovery;
 pub mod restart;
 pub mod shared;

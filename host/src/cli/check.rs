@@ -122,6 +122,9 @@ fn plugins(description: &Description) -> Vec<String> {
         if !plugin.states.is_empty() {
             facts.push(format!("keyed state: {}", plugin.states.join(", ")));
         }
+        if plugin.operator_state {
+            facts.push("has state of its own, of no key".to_owned());
+        }
         if !plugin.side_outputs.is_empty() {
             facts.push(format!("side outputs: {}", plugin.side_outputs.join(", ")));
         }

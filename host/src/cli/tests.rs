@@ -39,6 +39,7 @@ impl Runtime for Straw {
             inputs: 1,
             ends: true,
             timers: false,
+            checkpointed: true,
             wasi: vec!["wasi:cli/exit@0.2.0: a trap".to_owned()],
         };
         Ok(graph.operators.iter().map(|operator| (operator.name.clone(), facts.clone())).collect())

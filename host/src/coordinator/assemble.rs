@@ -6,7 +6,7 @@ use super::upload::StoredSnapshot;
 use crate::clock;
 use crate::connectors::{Committable, SplitState};
 use crate::store::manifest::{
-    CommittableManifest, MANIFEST_FORMAT, Manifest, OperatorManifest, SinkManifest, SourceManifest, SourceWatermarks,
+    CommittableManifest, MANIFEST_FORMAT, Manifest, OperatorManifest, PartManifest, SinkManifest, SourceManifest, SourceWatermarks,
     SubtaskManifest, SwapManifest,
 };
 use base64::Engine as _;
@@ -113,6 +113,7 @@ fn operator(frame: &Frame<'_>, acknowledged: &Acknowledged, operator: usize) -> 
                 end_of_data_sent: part.end_of_data_sent,
                 watermark: part.watermark,
                 output_watermark: part.output_watermark,
+                parts: part.parts.as_ref().map(|parts| parts.iter().map(PartManifest::of).collect()),
             })
             .collect(),
     }

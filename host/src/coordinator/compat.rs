@@ -1,6 +1,6 @@
 //! Whether a checkpoint can be restored into the job as it is now, and what of it goes where.
 //!
-//! Rules (until rescale and migration exist): a stateful operator keeps its parallelism, state names, kinds and schema versions;
+//! Rules (until rescale and migration exist): an operator with state of keys keeps its parallelism, state names, kinds and schema versions;
 //! its backend may change, since all of them read the same files; a rebuilt plugin with the same states is taken; an added
 //! operator starts empty; a stateful operator may not be removed; one whose end calls are made gets no input that it has not
 //! seen the end of. Sources and sinks may change their parallelism.
@@ -47,8 +47,12 @@ pub fn check(parts: &JobParts, manifest: &Manifest) -> Result<Notices, String> {
         if parts.graph.operators.iter().any(|spec| spec.name == *name) {
             continue;
         }
-        if stored.states.is_empty() {
+        if stored.states.is_empty() && stored.parts().next().is_none() {
             notices.push(format!("operator {name} has left the job; it had no state"));
+        } else if stored.states.is_empty() {
+            faults.push(format!(
+                "operator {name} has state of its own in it but has left the job file: put it back, or start over with --fresh"
+            ));
         } else {
             faults.push(format!(
                 "operator {name} has state in it ({}) but has left the job file: put it back, or start over with --fresh",
@@ -91,6 +95,15 @@ fn check_operator(parts: &JobParts, operator: usize, stored: &OperatorManifest, 
             "operator {name} had {} and its plugin now declares {}: run the plugin that wrote it (sha256 {}), or start over with --fresh",
             described(&stored.states),
             described(states),
+            stored.plugin
+        ));
+        return;
+    }
+    let own_parts = stored.parts().count();
+    if own_parts > 0 && !parts.checkpointed[operator] {
+        faults.push(format!(
+            "operator {name} had state of its own ({own_parts} parts), and its plugin now gives no snapshots: run the plugin that wrote \
+             it (sha256 {}), or start over with --fresh",
             stored.plugin
         ));
         return;

@@ -14,6 +14,7 @@ use crate::task::event_time::Watermarks;
 use crate::task::messages::{Culprit, TaskControl, TaskFailure};
 use crate::task::metrics::StageMetrics;
 use crate::task::node::{DeadLetterRoute, Node, NodeKind, OperatorNode, SourceNode, Target};
+use crate::task::operator::OperatorFailure;
 use crate::task::run::{SourceNames, Task, TaskParts};
 use crate::task::sink::SinkNode;
 use crate::task::snapshot::EventSender;
@@ -23,6 +24,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use weir_plugin::StatePart;
 use weir_protocol::swap::OperatorBuild;
 use weir_protocol::watermark::{EventTime, NO_WATERMARK, RestoredSplit};
 use weir_protocol::{CheckpointId, Generation, Lineage, SubtaskIndex};
@@ -48,6 +50,8 @@ pub struct JobParts {
     pub sink_plugins: Vec<Option<String>>,
     /// Declared states of each operator; empty for stateless ones.
     pub states: Vec<Vec<StateManifest>>,
+    /// Whether each operator has state of its own, of no key.
+    pub checkpointed: Vec<bool>,
     /// Every plugin build in use: (sha256, bytes).
     pub plugin_bytes: Vec<(String, bytes::Bytes)>,
     /// Makes operator instances.
@@ -82,6 +86,8 @@ pub struct RestoredOperator {
     pub watermark: Option<i64>,
     /// The one that it had given out, if that is another.
     pub output_watermark: Option<i64>,
+    /// Its part of the operator's own state; none: the checkpoint has no such state.
+    pub parts: Option<Vec<StatePart>>,
 }
 
 /// Identity of an attempt.
@@ -367,10 +373,14 @@ impl Builder<'_> {
             attempt: self.attempt.generation.0,
             on_probation: own.probation.is_some(),
         };
-        let instance = self.parts.provider.instantiate(spec, &own.runs, task).map_err(|failure| DeployFailure {
+        let failed = |failure: OperatorFailure| DeployFailure {
             failure: TaskFailure { place: self.place(), message: failure.message, remedy: failure.remedy },
             culprit: Some(Culprit { operator, build: own.runs.clone() }),
-        })?;
+        };
+        let mut instance = self.parts.provider.instantiate(spec, &own.runs, task).map_err(failed)?;
+        if let Some(parts) = &restored.parts {
+            instance.restore(parts).map_err(failed)?;
+        }
         let mut backend = match self.parts.states[operator].is_empty() {
             true => None,
             false => Some(self.backend(operator, restored.state)?),

@@ -72,6 +72,7 @@ fn facts_of(plugin: &Plugin, grants: &GrantsSpec) -> PluginFacts {
         inputs: descriptor.inputs.unwrap_or(0),
         ends: wants_end(plugin),
         timers: has_timers,
+        checkpointed: plugin.is_checkpointed(),
         wasi: plugin.wasi(&grants_of(grants)).iter().map(|(interface, gives)| format!("{interface}: {gives}")).collect(),
     }
 }

@@ -160,6 +160,7 @@ impl HostRuntime {
         let parts = JobParts {
             plugins: graph.operators.iter().map(|spec| of(&spec.name).digest).collect(),
             states: graph.operators.iter().map(|spec| of(&spec.name).states).collect(),
+            checkpointed: graph.operators.iter().map(|spec| of(&spec.name).checkpointed).collect(),
             sink_plugins: sinks.iter().map(|sink: &Arc<dyn SinkConnector>| sink.plugin_digest().map(str::to_owned)).collect(),
             plugin_bytes: self.wasm.builds(),
             provider: Arc::clone(&self.provider),

@@ -6,9 +6,11 @@ use super::ended_inputs;
 use crate::connectors::{ConnectorError, SplitState};
 use crate::crash;
 use crate::state::{RestoredState, SnapshotFile};
-use crate::store::manifest::{FileManifest, Manifest, OperatorManifest, SourceWatermarks};
+use crate::store::manifest::{FileManifest, Manifest, OperatorManifest, PartManifest, SourceWatermarks};
 use crate::store::{CheckpointStore, StoreError};
 use std::path::Path;
+use weir_plugin::{PartMode, StatePart};
+use weir_protocol::parts::parts_of;
 
 /// Splits of each source as the attempt begins: the checkpoint's, or a fresh enumeration. An error comes with its place.
 pub fn splits_of(parts: &JobParts, manifest: Option<&Manifest>) -> Result<Vec<Vec<SplitState>>, (String, ConnectorError)> {
@@ -69,11 +71,22 @@ pub async fn fetch_state(
             let outputs = stored.subtasks.iter().map(|own| own.output_watermark.or(own.watermark));
             let watermark = restored_watermark(watermarks, spec.parallelism, subtask);
             let output = restored_watermark(outputs, spec.parallelism, subtask);
-            let operator = RestoredOperator { state, ended, watermark, output_watermark: output };
+            let own_state = parts.checkpointed[o].then(|| restored_parts(stored, spec.parallelism, subtask)).flatten();
+            let operator = RestoredOperator { state, ended, watermark, output_watermark: output, parts: own_state };
             restored.operators.insert((o, subtask), operator);
         }
     }
     Ok(())
+}
+
+/// What a subtask starts with of the operator's own state; none: the checkpoint has no such state.
+fn restored_parts(stored: &OperatorManifest, parallelism: u32, subtask: u32) -> Option<Vec<StatePart>> {
+    let part = |part: &PartManifest| part.part().expect("checked when the manifest was read");
+    let given: Option<Vec<Vec<StatePart>>> =
+        stored.subtasks.iter().map(|own| own.parts.as_ref().map(|parts| parts.iter().map(part).collect())).collect();
+    let given = given?;
+    let own = parts_of(&given, |part| part.mode == PartMode::Split, parallelism, subtask);
+    Some(own.into_iter().cloned().collect())
 }
 
 /// What a subtask starts with of what each one had given out, in order; the least of all if they are other ones by now.

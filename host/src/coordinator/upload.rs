@@ -8,6 +8,7 @@ use crate::store::{CheckpointStore, StoreError, gc};
 use crate::task::messages::{SinkSnapshot, SourceSnapshot, SubtaskSnapshot};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
+use weir_plugin::StatePart;
 use weir_protocol::shared::{FileOrigin, FileRef};
 use weir_protocol::{CheckpointId, SubtaskIndex};
 
@@ -49,6 +50,8 @@ pub struct StoredOperator {
     pub watermark: Option<i64>,
     /// The one that it gave out, if it makes its own.
     pub output_watermark: Option<i64>,
+    /// The operator's own state; none if it has none.
+    pub parts: Option<Vec<StatePart>>,
 }
 
 /// Checkpoints that were aborted: what is still to be uploaded for them is left out. Shared with the uploads under way.
@@ -122,6 +125,7 @@ async fn store_operators(
             end_of_data_sent: part.end_of_data_sent,
             watermark: part.watermark,
             output_watermark: part.output_watermark,
+            parts: part.parts,
         });
     }
     Ok(())

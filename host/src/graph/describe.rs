@@ -43,6 +43,8 @@ pub struct PluginDescription {
     pub end_of_input: bool,
     /// Whether it has timers.
     pub timers: bool,
+    /// Whether it has state of its own, of no key.
+    pub operator_state: bool,
     /// What it imports of WASI and gets, as `interface: what`.
     pub wasi: Vec<String>,
 }
@@ -125,6 +127,7 @@ fn plugin(operator: &str, facts: &PluginFacts) -> PluginDescription {
         side_outputs: facts.side_outputs.clone(),
         end_of_input: facts.ends,
         timers: facts.timers,
+        operator_state: facts.checkpointed,
         wasi: facts.wasi.clone(),
     }
 }

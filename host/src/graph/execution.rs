@@ -25,6 +25,8 @@ pub struct PluginFacts {
     pub ends: bool,
     /// Whether it exports `timers`; then the last of `states` is theirs.
     pub timers: bool,
+    /// Whether it has state of its own, of no key.
+    pub checkpointed: bool,
     /// What it imports of WASI and gets, as `interface: what`.
     pub wasi: Vec<String>,
 }

@@ -5,8 +5,10 @@
 
 use super::checksum::{is_checksum, of_unsealed, verify};
 use crate::connectors::SplitState;
+use base64::Engine as _;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use weir_plugin::{PartMode, StatePart};
 use weir_protocol::log::CheckpointEntry;
 use weir_protocol::swap::{OperatorBuild, Probation};
 use weir_protocol::{CheckpointId, Lineage, ParseIdError, TransactionId};
@@ -78,6 +80,9 @@ impl Manifest {
             let message = format!("the checksum '{}' of {} is not 32 hexadecimal digits", file.checksum, file.name);
             return Err(ManifestError::Invalid(message));
         }
+        for part in self.operators.values().flat_map(OperatorManifest::parts) {
+            part.part()?;
+        }
         let committables = || self.sinks.values().flat_map(|sink| &sink.committables);
         for committable in committables() {
             committable.checkpoint.parse::<CheckpointId>()?;
@@ -136,6 +141,11 @@ impl OperatorManifest {
         let swap = self.swap.iter();
         let others = swap.flat_map(|swap| [Some(&swap.file), swap.probation.as_ref().map(|probation| &probation.old)]);
         others.flatten().map(String::as_str).chain([self.plugin.as_str()])
+    }
+
+    /// Every part of its own state.
+    pub fn parts(&self) -> impl Iterator<Item = &PartManifest> {
+        self.subtasks.iter().flat_map(|subtask| &subtask.parts).flatten()
     }
 
     /// Which build runs, and what is remembered of others.
@@ -291,6 +301,44 @@ pub struct SubtaskManifest {
     /// The one that it had given out, if it makes its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_watermark: Option<i64>,
+    /// The operator's own state, of no key; none if its plugin has no such state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Vec<PartManifest>>,
+}
+
+/// A part of an operator's own state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartManifest {
+    /// `split` or `broadcast`.
+    pub mode: String,
+    /// Version of the bytes' encoding.
+    pub schema_version: u32,
+    /// base64.
+    pub bytes: String,
+}
+
+impl PartManifest {
+    /// What stands for a part.
+    pub fn of(part: &StatePart) -> Self {
+        PartManifest {
+            mode: part.mode.name().to_owned(),
+            schema_version: part.schema_version,
+            bytes: base64::engine::general_purpose::STANDARD.encode(&part.bytes),
+        }
+    }
+
+    /// The part.
+    pub fn part(&self) -> Result<StatePart, ManifestError> {
+        let invalid = |what: &str| ManifestError::Invalid(format!("{what} of a part of operator state: {self:?}"));
+        Ok(StatePart {
+            mode: PartMode::from_name(&self.mode).ok_or_else(|| invalid("unknown mode"))?,
+            schema_version: self.schema_version,
+            bytes: base64::engine::general_purpose::STANDARD
+                .decode(&self.bytes)
+                .map_err(|_| invalid("no base64 in the bytes"))?,
+        })
+    }
 }
 
 /// One immutable file below `shared/`.

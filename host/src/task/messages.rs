@@ -6,6 +6,7 @@ use crate::state::LocalSnapshot;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use weir_plugin::StatePart;
 use weir_protocol::{CheckpointId, SubtaskIndex, TransactionId};
 
 /// Coordinator → subtask.
@@ -186,6 +187,8 @@ pub struct OperatorSnapshot {
     pub watermark: Option<i64>,
     /// The one that it gave out, if it makes its own.
     pub output_watermark: Option<i64>,
+    /// The operator's own state; none if it has none.
+    pub parts: Option<Vec<StatePart>>,
 }
 
 /// Committables of one sink writer: all that were not known committed at the barrier, in prepare order.

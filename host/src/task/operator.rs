@@ -3,7 +3,7 @@
 use crate::connectors::Remedy;
 use weir_plugin::batch::RecordBatch;
 use weir_plugin::state::KeyedStateBackend;
-use weir_plugin::{CallTimes, TimerChange, TimerClocks, TimerKind};
+use weir_plugin::{CallTimes, StatePart, TimerChange, TimerClocks, TimerKind};
 
 /// State of the running operator, if it declares any.
 pub type StateRef<'a> = Option<&'a mut dyn KeyedStateBackend>;
@@ -63,6 +63,16 @@ pub trait StreamOperator: Send {
     /// These of its timers are due: key, payload as the value, time.
     fn on_timers(&mut self, _kind: TimerKind, _due: &RecordBatch, _state: StateRef<'_>) -> Result<Processed, OperatorFailure> {
         Ok(Processed::default())
+    }
+
+    /// Its state that belongs to no key, at a barrier; none if it has no such state.
+    fn snapshot(&mut self) -> Result<Option<Vec<StatePart>>, OperatorFailure> {
+        Ok(None)
+    }
+
+    /// Gives it such state back, before any other call.
+    fn restore(&mut self, _parts: &[StatePart]) -> Result<(), OperatorFailure> {
+        Ok(())
     }
 
     /// Where its calls spent their time so far; what it does not say counts as "rest".

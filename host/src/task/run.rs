@@ -671,6 +671,7 @@ fn snapshot_node(node: &mut Node, subtask: u32, checkpoint: CheckpointId, parts:
         }
         NodeKind::Operator(operator) => {
             let index = operator.operator;
+            let own_state = operator.instance.snapshot().map_err(|failure| (failure.message, failure.remedy))?;
             let snapshot = OperatorSnapshot {
                 operator: index,
                 subtask,
@@ -679,6 +680,7 @@ fn snapshot_node(node: &mut Node, subtask: u32, checkpoint: CheckpointId, parts:
                 end_of_data_sent: operator.end_of_data_sent,
                 watermark: known(node.event_time),
                 output_watermark: node.watermarks.as_ref().and_then(|made| known(made.output())),
+                parts: own_state,
             };
             parts.operator(snapshot, operator.backend.is_some());
             let Some(backend) = &mut operator.backend else { return Ok(()) };

@@ -3,7 +3,7 @@
 use super::operator::{OperatorFailure, Processed, StateRef, StreamOperator};
 use crate::connectors::Remedy;
 use weir_plugin::batch::RecordBatch;
-use weir_plugin::{BadRecordPolicy, CallTimes, Failure, SupervisedOperator, TimerClocks, TimerKind};
+use weir_plugin::{BadRecordPolicy, CallTimes, Failure, StatePart, SupervisedOperator, TimerClocks, TimerKind};
 
 /// An operator that is a plugin.
 pub struct WasmOperator {
@@ -88,6 +88,19 @@ impl StreamOperator for WasmOperator {
     fn on_timers(&mut self, kind: TimerKind, due: &RecordBatch, state: StateRef<'_>) -> Result<Processed, OperatorFailure> {
         let called = self.instance().on_timers(kind, due, state);
         self.answered(called)
+    }
+
+    fn snapshot(&mut self) -> Result<Option<Vec<StatePart>>, OperatorFailure> {
+        if !self.instance().spec().plugin.is_checkpointed() {
+            return Ok(None);
+        }
+        self.instance().snapshot().map(Some).map_err(|failure| failure_of(&failure))
+    }
+
+    fn restore(&mut self, parts: &[StatePart]) -> Result<(), OperatorFailure> {
+        // The same build refuses the same parts again.
+        let permanent = |failure: Failure| OperatorFailure { remedy: Remedy::Permanent, ..failure_of(&failure) };
+        self.instance().restore(parts).map_err(permanent)
     }
 
     fn times(&self) -> CallTimes {

@@ -42,6 +42,19 @@ pub mod timers {
     });
 }
 
+/// State of the operator itself, exported in addition to an operator.
+pub mod checkpointed {
+    #![allow(missing_docs, reason = "generated from wit/, where every item is documented")]
+    wit_bindgen::generate!({
+        path: "../../wit",
+        inline: "package weir:sdk; world checkpointed-only { export weir:plugin/checkpointed@1.0.0; }",
+        world: "weir:sdk/checkpointed-only",
+        pub_export_macro: true,
+        default_bindings_module: "weir_sdk::bindings::checkpointed",
+        with: { "weir:plugin/types@1.0.0": crate::bindings::operator::weir::plugin::types },
+    });
+}
+
 /// Both halves of a transactional sink.
 pub mod sink {
     #![allow(missing_docs, reason = "generated from wit/, where every item is documented")]

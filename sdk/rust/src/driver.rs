@@ -5,6 +5,7 @@
 
 use crate::batch::{Batch, Record, string_at, u32_of};
 use crate::bindings::{Descriptor, StateDesc, types};
+use crate::checkpointed::{Checkpointed, CheckpointedInstance, Part};
 use crate::error::Error;
 use crate::host::{Host, Task};
 use crate::keyed_state::KeyedState;
@@ -13,6 +14,7 @@ use crate::output::{self, Output};
 use crate::state::{self, CallKeys, StateKind, StateName, StateSet};
 use crate::store::Store;
 use crate::timers::{Timer, TimerHost, TimerKind, Timers};
+use std::any::Any;
 use std::rc::Rc;
 
 /// A running operator of any kind, as the exports and the test harness see it.
@@ -33,6 +35,16 @@ pub trait Instance {
     }
     /// See `operator.close`.
     fn close(&mut self);
+    /// The author's operator.
+    fn operator(&mut self) -> &mut dyn Any;
+    /// See `checkpointed.snapshot`. Only for operators with state of their own.
+    fn snapshot(&mut self) -> Result<Vec<Part>, Error> {
+        Err(Error::fatal("this operator has no state of its own"))
+    }
+    /// See `checkpointed.restore`. The same.
+    fn restore(&mut self, _parts: &[Part]) -> Result<(), Error> {
+        Err(Error::fatal("this operator has no state of its own"))
+    }
     /// Where the operator's timers are kept, where there is no host.
     #[cfg(not(target_family = "wasm"))]
     fn timers(&mut self) -> Option<&mut TimerHost> {
@@ -82,6 +94,26 @@ pub struct Timed;
 pub trait BoundedPlugin<K>: Plugin<K> {
     /// Opens it.
     fn start_bounded(self, task: &Task, config: &str, host: Host) -> Result<Box<dyn Instance>, Error>;
+}
+
+/// Opens an operator with state of its own.
+pub fn start_checkpointed<T: Plugin<K> + Checkpointed + 'static, K>(
+    operator: T,
+    task: &Task,
+    config: &str,
+    host: Host,
+) -> Result<Box<dyn Instance>, Error> {
+    Ok(Box::new(CheckpointedInstance::<T>::new(operator.start(task, config, host)?)))
+}
+
+/// The same, with calls at the end of its input.
+pub fn start_bounded_checkpointed<T: BoundedPlugin<K> + Checkpointed + 'static, K>(
+    operator: T,
+    task: &Task,
+    config: &str,
+    host: Host,
+) -> Result<Box<dyn Instance>, Error> {
+    Ok(Box::new(CheckpointedInstance::<T>::new(operator.start_bounded(task, config, host)?)))
 }
 
 impl<T: Operator> Plugin<Stateless> for T {
@@ -214,6 +246,10 @@ impl<T: Operator> Instance for StatelessDriver<T> {
     fn close(&mut self) {
         self.operator.close();
     }
+
+    fn operator(&mut self) -> &mut dyn Any {
+        &mut self.operator
+    }
 }
 
 type EndKeyFn<T> = fn(&mut T, &[u8], &mut <T as KeyedOperator>::State, &mut Output) -> Result<(), Error>;
@@ -344,6 +380,10 @@ impl<T: KeyedOperator> Instance for KeyedDriver<T> {
         self.operator.close();
     }
 
+    fn operator(&mut self) -> &mut dyn Any {
+        &mut self.operator
+    }
+
     #[cfg(not(target_family = "wasm"))]
     fn store(&mut self) -> Option<&mut Store> {
         Some(&mut self.slots.store)
@@ -393,6 +433,10 @@ impl<T: TimerOperator> Instance for TimedDriver<T> {
         self.operator.close();
     }
 
+    fn operator(&mut self) -> &mut dyn Any {
+        &mut self.operator
+    }
+
     #[cfg(not(target_family = "wasm"))]
     fn timers(&mut self) -> Option<&mut TimerHost> {
         Some(&mut self.timers)
@@ -422,6 +466,10 @@ impl<T: BatchOperator> Instance for BatchDriver<T> {
 
     fn close(&mut self) {
         self.operator.close();
+    }
+
+    fn operator(&mut self) -> &mut dyn Any {
+        &mut self.operator
     }
 
     #[cfg(not(target_family = "wasm"))]

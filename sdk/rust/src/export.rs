@@ -1,13 +1,17 @@
 //! The macros that make a crate a plugin, and the one instance that a component holds.
 
 use crate::bindings::{Descriptor, types};
-use crate::driver::{BoundedPlugin, Instance, Plugin};
+pub use crate::checkpointed::wire::WirePart;
+use crate::checkpointed::{Checkpointed, wire};
+use crate::driver::{self, BoundedPlugin, Instance, Plugin};
 use crate::host::{Grants, Host, Level, Task};
 use std::cell::RefCell;
 
 /// Makes a type the operator that this crate exports. It must implement just one of [`Operator`](crate::Operator),
 /// [`KeyedOperator`](crate::KeyedOperator), [`BatchOperator`](crate::BatchOperator), and, with `timers`,
 /// [`TimerOperator`](crate::TimerOperator).
+///
+/// With `checkpointed` at the end also [`Checkpointed`](crate::Checkpointed).
 ///
 /// With `end_of_input` also [`EndOfInput`](crate::EndOfInput) or [`EndOfKeyedInput`](crate::EndOfKeyedInput): the host then
 /// reads through all keys when the input ends. Implementing one of them and not saying so does not compile:
@@ -34,8 +38,36 @@ macro_rules! export_operator {
         $crate::__refuse_forgotten_end!($operator);
         $crate::__export_operator!($operator, start);
     };
+    ($operator:ty, checkpointed) => {
+        $crate::__refuse_forgotten_end!($operator);
+        $crate::__export_operator!($operator, start_checkpointed);
+        $crate::__export_checkpointed!();
+    };
     ($operator:ty, timers) => {
         $crate::__export_operator!($operator, start);
+        $crate::__export_timers!();
+    };
+    ($operator:ty, timers, checkpointed) => {
+        $crate::__export_operator!($operator, start_checkpointed);
+        $crate::__export_timers!();
+        $crate::__export_checkpointed!();
+    };
+    ($operator:ty, end_of_input) => {
+        $crate::__export_operator!($operator, start_bounded);
+        $crate::__export_end_of_input!();
+    };
+    ($operator:ty, end_of_input, checkpointed) => {
+        $crate::__export_operator!($operator, start_bounded_checkpointed);
+        $crate::__export_end_of_input!();
+        $crate::__export_checkpointed!();
+    };
+}
+
+/// The exports of an operator with timers.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export_timers {
+    () => {
         #[cfg(target_family = "wasm")]
         const _: () = {
             struct Exported;
@@ -53,8 +85,13 @@ macro_rules! export_operator {
             }
         };
     };
-    ($operator:ty, end_of_input) => {
-        $crate::__export_operator!($operator, start_bounded);
+}
+
+/// The exports of an operator with calls at the end of its input.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export_end_of_input {
+    () => {
         #[cfg(target_family = "wasm")]
         const _: () = {
             struct Exported;
@@ -68,6 +105,27 @@ macro_rules! export_operator {
                     states: Vec<$crate::bindings::types::Cells>,
                 ) -> $crate::export::Answer {
                     $crate::export::with_operator(|instance| instance.on_end_keys(&keys, &states))
+                }
+            }
+        };
+    };
+}
+
+/// The exports of an operator with state of its own.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export_checkpointed {
+    () => {
+        #[cfg(target_family = "wasm")]
+        const _: () = {
+            struct Exported;
+    $crate::bindings::checkpointed::export!(Exported with_types_in $crate::bindings::checkpointed);
+            impl $crate::bindings::checkpointed::exports::weir::plugin::checkpointed::Guest for Exported {
+                fn snapshot() -> Result<Vec<$crate::export::WirePart>, $crate::bindings::types::Error> {
+                    $crate::export::snapshot()
+                }
+                fn restore(parts: Vec<$crate::export::WirePart>) -> Result<(), $crate::bindings::types::Error> {
+                    $crate::export::restore(parts)
                 }
             }
         };
@@ -176,6 +234,39 @@ pub fn start_bounded<T: BoundedPlugin<K>, K>(info: types::TaskInfo, config: &str
     let task = Task::new(info, Grants::default());
     keep(T::default().start_bounded(&task, config, Host::default()).map_err(crate::Error::into_wire)?);
     Ok(())
+}
+
+/// See `operator.open`; for an operator with state of its own.
+pub fn start_checkpointed<T: Plugin<K> + Checkpointed + 'static, K>(
+    info: types::TaskInfo,
+    config: &str,
+) -> Result<(), types::Error> {
+    log_panics();
+    let task = Task::new(info, Grants::default());
+    keep(driver::start_checkpointed(T::default(), &task, config, Host::default()).map_err(crate::Error::into_wire)?);
+    Ok(())
+}
+
+/// See `operator.open`; for one that has calls at the end of its input, too.
+pub fn start_bounded_checkpointed<T: BoundedPlugin<K> + Checkpointed + 'static, K>(
+    info: types::TaskInfo,
+    config: &str,
+) -> Result<(), types::Error> {
+    log_panics();
+    let task = Task::new(info, Grants::default());
+    keep(driver::start_bounded_checkpointed(T::default(), &task, config, Host::default()).map_err(crate::Error::into_wire)?);
+    Ok(())
+}
+
+/// See `checkpointed.snapshot`.
+pub fn snapshot() -> Result<Vec<WirePart>, types::Error> {
+    with_operator(|instance| instance.snapshot()).map(wire::given).map_err(crate::Error::into_wire)
+}
+
+/// See `checkpointed.restore`.
+pub fn restore(parts: Vec<WirePart>) -> Result<(), types::Error> {
+    let parts = wire::taken(parts).map_err(crate::Error::into_wire)?;
+    with_operator(|instance| instance.restore(&parts)).map_err(crate::Error::into_wire)
 }
 
 fn keep(instance: Box<dyn Instance>) {

@@ -28,6 +28,7 @@
 mod batch;
 #[doc(hidden)]
 pub mod bindings;
+mod checkpointed;
 #[doc(hidden)]
 pub mod driver;
 mod encoding;
@@ -53,6 +54,7 @@ pub mod testing;
 mod timers;
 
 pub use batch::{Batch, Record};
+pub use checkpointed::{Checkpointed, Part, PartMode};
 pub use encoding::StateValue;
 pub use error::Error;
 pub use files::Files;
@@ -73,10 +75,10 @@ pub use timers::{Timer, TimerKind, Timers};
 /// Everything that an operator's or sink's source needs.
 pub mod prelude {
     pub use crate::{
-        AbortOutcome, BadRecords, Batch, BatchOperator, Bytes, Column, Committable, EndOfInput, EndOfKeyedInput, Error, Files,
-        Grants, HeaderList, Headers, Info, KeyedOperator, KeyedState, Level, List, Map, MapKey, Max, Min, Operator, Outcome,
-        Output, Port, Prepared, Record, RecordParts, Reducer, Reducing, SinkCommitter, SinkWriter, StateKind, StateName,
-        StateValue, Sum, Task, Timer, TimerKind, TimerOperator, Timers, Value,
+        AbortOutcome, BadRecords, Batch, BatchOperator, Bytes, Checkpointed, Column, Committable, EndOfInput, EndOfKeyedInput,
+        Error, Files, Grants, HeaderList, Headers, Info, KeyedOperator, KeyedState, Level, List, Map, MapKey, Max, Min, Operator,
+        Outcome, Output, Part, PartMode, Port, Prepared, Record, RecordParts, Reducer, Reducing, SinkCommitter, SinkWriter,
+        StateKind, StateName, StateValue, Sum, Task, Timer, TimerKind, TimerOperator, Timers, Value,
     };
     pub use std::fmt::Write as _;
 }

@@ -5,7 +5,8 @@
 //! looking like a hang: [`MAX_TRAPS`] a batch, [`REPLAY_CALLS`] times the call limit a replay, [`MAX_FRESH`] instances a
 //! minute. Past one of them the attempt fails.
 //!
-//! An operator with granted folders or origins is never replayed: what it did to them is done. Its trap is a task failure.
+//! An operator with granted folders or origins is never replayed: what it did to them is done. Nor is one with state of its own,
+//! which no fresh instance has. A trap of theirs is a task failure.
 
 use super::rest::Rest;
 use super::{BadRecord, BadRecordPolicy, Failure, Processed, Retries, Verdict};
@@ -15,6 +16,7 @@ use crate::error::CallError;
 use crate::load::Plugin;
 use crate::operator::OperatorInstance;
 use crate::output::Output;
+use crate::parts::StatePart;
 use crate::setup::TaskSetup;
 use crate::state::KeyedStateBackend;
 use crate::timers::{TimerClocks, TimerKind};
@@ -171,6 +173,20 @@ impl SupervisedOperator {
         retries.run(|| instance.on_timers(kind, due, lend(&mut state))).map_err(Failure::Task)
     }
 
+    /// Its state that belongs to no key; empty if the plugin has none. A trap is a task failure.
+    pub fn snapshot(&mut self) -> Result<Vec<StatePart>, Failure> {
+        let retries = self.spec.retries;
+        let instance = self.instance().map_err(Failure::Task)?;
+        retries.run(|| instance.snapshot()).map_err(Failure::Task)
+    }
+
+    /// Gives it such state back, before any other call. A trap is a task failure.
+    pub fn restore(&mut self, parts: &[StatePart]) -> Result<(), Failure> {
+        let retries = self.spec.retries;
+        let instance = self.instance().map_err(Failure::Task)?;
+        retries.run(|| instance.restore(parts)).map_err(Failure::Task)
+    }
+
     /// A clean end.
     pub fn close(self) -> Result<(), CallError> {
         self.instance.map_or(Ok(()), OperatorInstance::close)
@@ -224,6 +240,7 @@ impl SupervisedOperator {
                 Err(error) => {
                     let reason = match Verdict::of(&error.kind) {
                         Verdict::Bad(bad) => bad.into_iter().map(|(_, reason)| reason).collect(),
+                        Verdict::Suspect if !self.may_replay() => return Err(Failure::Task(error)),
                         Verdict::Suspect => {
                             traps += self.discard();
                             error.kind.to_string()
@@ -299,9 +316,10 @@ impl SupervisedOperator {
         Ok(())
     }
 
-    /// Files that a call changed stay changed, so it can't be run again.
+    /// Files that a call changed stay changed, and state of its own goes with its instance: then it can't be run again.
     fn may_replay(&self) -> bool {
-        !self.spec.plugin.acts_outside() || !self.spec.setup.grants.reach_outside()
+        let acts_outside = self.spec.plugin.acts_outside() && self.spec.setup.grants.reach_outside();
+        !acts_outside && !self.spec.plugin.is_checkpointed()
     }
 
     fn done(&mut self, output: Output, skipped: Vec<BadRecord>) -> Processed {

@@ -111,6 +111,22 @@ impl Guest {
         guest
     }
 
+    /// An operator with state of its own that gives these parts (mode, version, bytes), and takes any.
+    pub fn checkpointed(states: &[State], parts: &[(&str, u32, &[u8])]) -> Self {
+        let mut guest = Guest::operator(states, &[]);
+        guest.world = "checkpointed-operator-plugin";
+        let part = |guest: &mut Guest, (mode, version, bytes): &(&str, u32, &[u8])| {
+            [guest.pair(mode.as_bytes()), version.to_le_bytes().to_vec(), guest.pair(bytes)].concat()
+        };
+        let list: Vec<u8> = parts.iter().flat_map(|given| part(&mut guest, given)).collect();
+        let answer = [0u32.to_le_bytes().to_vec(), guest.list(&list, 20), 0u32.to_le_bytes().to_vec()].concat();
+        let answer = guest.place(&answer);
+        let own = |name| format!("weir:plugin/checkpointed@1.0.0#{name}");
+        guest.function(own("snapshot"), "(result i32)", format!("i32.const {answer}"));
+        guest.function(own("restore"), LIST, "call $ok");
+        guest
+    }
+
     /// A sink that prepares nothing and commits everything.
     pub fn sink() -> Self {
         let mut guest = Guest::new("sink-plugin");

@@ -1,5 +1,6 @@
 //! The plugin host against guests written by hand: what is refused, what is stopped, what is staged.
 
+mod checkpointed;
 mod collections;
 mod guest;
 mod hostile;

@@ -1,9 +1,10 @@
 //! Manifests and log records: what is read is what was written, and nothing else is read at all.
 
 use super::*;
-use crate::store::manifest::{ManifestError, SourceWatermarks};
+use crate::store::manifest::{ManifestError, PartManifest, SourceWatermarks};
 use crate::store::record::RecordError;
 use proptest::prelude::*;
+use weir_plugin::{PartMode, StatePart};
 use weir_protocol::log::{Claim, Slot};
 
 #[test]
@@ -132,7 +133,11 @@ prop_compose! {
         split in texts(), position in any::<u64>(), number in any::<f64>(), secret in texts(), name in texts(),
         watermark in any::<Option<i64>>(),
     ) -> Manifest {
-        let subtask = SubtaskManifest { base, deltas, ended_inputs, end_of_data_sent: last, watermark, output_watermark: watermark };
+        let part = StatePart { mode: PartMode::Split, schema_version: sequence, bytes: secret.clone().into_bytes() };
+        let parts = watermark.map(|_| vec![PartManifest::of(&part)]);
+        let output_watermark = watermark;
+        let subtask =
+            SubtaskManifest { base, deltas, ended_inputs, end_of_data_sent: last, watermark, output_watermark, parts };
         let mut manifest = manifest(&format!("{generation}-{sequence}"), &[]);
         manifest.lineage = Lineage(lineage).to_string();
         manifest.published_ms = published_ms;
@@ -154,6 +159,21 @@ fn a_manifest_without_watermarks_says_nothing_of_them() {
     assert!(!text.contains("watermark"), "{text}");
     let read = Manifest::parse_and_verify(text.as_bytes()).expect("it is read");
     assert_eq!((read.sources["flights"].watermarks.clone(), read.operators["stats"].subtasks[0].watermark), (None, None));
+}
+
+#[test]
+fn parts_of_operator_state_come_back_and_broken_ones_are_refused() {
+    let part = StatePart { mode: PartMode::Broadcast, schema_version: 3, bytes: vec![0, 255, 7] };
+    assert_eq!(PartManifest::of(&part).part(), Ok(part.clone()));
+    let without = String::from_utf8(manifest("3-17", &[]).to_bytes()).expect("JSON is UTF-8");
+    assert!(!without.contains("\"parts\""), "{without}");
+    for (mode, bytes, words) in [("union", "AA==", "unknown mode"), ("split", "A", "no base64")] {
+        let mut manifest = manifest("3-17", &[]);
+        let broken = PartManifest { mode: mode.to_owned(), schema_version: 1, bytes: bytes.to_owned() };
+        manifest.operators.get_mut("stats").expect("it has one").subtasks[0].parts = Some(vec![PartManifest::of(&part), broken]);
+        let error = Manifest::parse_and_verify(&manifest.seal().to_bytes()).expect_err("refused");
+        assert!(matches!(&error, ManifestError::Invalid(why) if why.contains(words)), "{error}");
+    }
 }
 
 proptest! {

@@ -4,7 +4,8 @@ use super::memory_state::MemoryState;
 use super::timers::Queue;
 use crate::batch::Batch;
 use crate::bindings::types;
-use crate::driver::{BoundedPlugin, Call, Instance, Plugin};
+use crate::checkpointed::{Checkpointed, Part};
+use crate::driver::{BoundedPlugin, Call, Instance, Plugin, start_checkpointed};
 use crate::error::Error;
 use crate::host::{Grants, Host, Task};
 use crate::meta::{Blocks, EMPTY_KEY, Headers, NULL_VALUE, RecordParts};
@@ -145,6 +146,23 @@ impl Harness {
         let host = Host::recording();
         let instance = operator.start_bounded(&task(Grants::default()), config, host.clone())?;
         Ok(Harness::new::<T, K>(instance, host))
+    }
+
+    /// Opens an operator that has state of its own.
+    pub fn open_checkpointed<T: Plugin<K> + Checkpointed + 'static, K>(operator: T, config: &str) -> Result<Self, Error> {
+        let host = Host::recording();
+        let instance = start_checkpointed(operator, &task(Grants::default()), config, host.clone())?;
+        Ok(Harness::new::<T, K>(instance, host))
+    }
+
+    /// The state of an operator that has some of its own, as a checkpoint would keep it.
+    pub fn snapshot(&mut self) -> Result<Vec<Part>, Error> {
+        self.instance.snapshot()
+    }
+
+    /// Gives such state to an operator that was just opened.
+    pub fn restore(&mut self, parts: &[Part]) -> Result<(), Error> {
+        self.instance.restore(parts)
     }
 
     fn new<T: Plugin<K>, K>(mut instance: Box<dyn Instance>, host: Host) -> Self {
