@@ -141,7 +141,8 @@ fn sink_plugin(spec: &SinkSpec, plugins: &dyn PluginSource, sha256: Option<&str>
 /// Limits of the plugin host from those of the job file.
 pub(crate) fn limits_of(spec: &LimitsSpec) -> Limits {
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-    Limits { memory: bytes(spec.memory_bytes), call: spec.call, emit: bytes(spec.emit_bytes), ..Limits::default() }
+    let (memory, emit) = (bytes(spec.memory_bytes), bytes(spec.emit_bytes));
+    Limits { memory, call: spec.call, emit, host_calls: spec.host_calls, ..Limits::default() }
 }
 
 /// Grants of the plugin host from those of the job file.

@@ -95,8 +95,8 @@ fn every_default_is_filled_in() {
     assert_eq!(operator.inputs, [Input { from: Endpoint::Source(0), partition: None }]);
     assert_eq!((&*operator.config, operator.on_bad_record), ("{}", BadRecordPolicy::Fail));
     assert_eq!(
-        (operator.limits.memory_bytes, operator.limits.call, operator.limits.emit_bytes),
-        (64 << 20, Duration::from_secs(1), 64 << 20)
+        (operator.limits.memory_bytes, operator.limits.call, operator.limits.emit_bytes, operator.limits.host_calls),
+        (64 << 20, Duration::from_secs(1), 64 << 20, 10_000)
     );
     assert!(operator.grants.folders.is_empty());
     let sink = &graph.sinks[0];
@@ -144,7 +144,7 @@ fn every_key_is_read() {
         partition = "rebalance"
         parallelism = 4
         config = { tz = "UTC", password = "${SECRET}", n = 0x10, x = 1.5, on = true, list = ["${OUT}"], at = 2020-01-01 }
-        limits = { memory = "1MiB", call = "10s", emit = "64KiB" }
+        limits = { memory = "1MiB", call = "10s", emit = "64KiB", host_calls = 50000 }
         grants = { folders = { out = "some/path" }, env = [], http = [], clock = false, random = false }
         on_bad_record = "dead-letter"
         [[operator]]
@@ -199,8 +199,8 @@ fn every_key_is_read() {
     assert_eq!(config, want);
     assert_eq!(join.grants.folders["out"], Path::new("/jobs/a/some/path"));
     assert_eq!(
-        (join.limits.memory_bytes, join.limits.call, join.limits.emit_bytes),
-        (1 << 20, Duration::from_secs(10), 64 << 10)
+        (join.limits.memory_bytes, join.limits.call, join.limits.emit_bytes, join.limits.host_calls),
+        (1 << 20, Duration::from_secs(10), 64 << 10, 50_000)
     );
     assert_eq!(graph.operators[1].inputs[0].from, Endpoint::Side { operator: 0, output: "late".to_owned() });
     assert!(graph.sinks[0].inputs.is_empty());

@@ -272,6 +272,8 @@ pub struct LimitsSpec {
     pub call: Duration,
     /// Bytes that one call may emit.
     pub emit_bytes: u64,
+    /// Calls to the host that one call may make.
+    pub host_calls: u32,
 }
 
 /// `grants = { … }`.

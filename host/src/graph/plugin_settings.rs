@@ -101,7 +101,10 @@ fn read_limits(limits: &mut Section<'_, '_>) -> LimitsSpec {
     if emit_bytes == 0 {
         limits.problem(limits.span_of("emit"), "'limits.emit' is zero", "leave it out for the default");
     }
-    LimitsSpec { memory_bytes, call, emit_bytes }
+    let host_calls = limits.whole("host_calls", 1..=100_000_000, 10_000, "calls to the host in one call; more is a trap");
+    // The range fits.
+    let host_calls = u32::try_from(host_calls).unwrap_or(u32::MAX);
+    LimitsSpec { memory_bytes, call, emit_bytes, host_calls }
 }
 
 /// The settings as a manifest keeps them.
@@ -121,6 +124,7 @@ pub(super) fn stored(
                 "memory": units::show_size(limits.memory_bytes),
                 "call": units::show_duration(limits.call),
                 "emit": units::show_size(limits.emit_bytes),
+                "host_calls": limits.host_calls,
             }),
         ),
         ("grants", grants::stored(grants)),
