@@ -19,6 +19,9 @@ pub const TICK: Duration = Duration::from_millis(10);
 /// Stack of guest code on the calling thread, which needs some 256 KiB more of its own.
 const WASM_STACK: usize = 512 << 10;
 
+/// Bytes of a component that takes long enough to compile that people wonder.
+const LARGE: usize = 8 << 20;
+
 /// How to set an engine up.
 #[derive(Clone, Debug, Default)]
 pub struct EngineConfig {
@@ -79,10 +82,15 @@ impl PluginEngine {
         &self.ticks
     }
 
-    /// The compiled component: from the cache if it has it, else compiled now and put there.
-    pub(crate) fn compile(&self, wasm: &[u8], sha256: &str) -> wasmtime::Result<Component> {
+    /// The compiled component: from the cache if it has it, else compiled now and put there. `name`: for the log.
+    pub(crate) fn compile(&self, name: &str, wasm: &[u8], sha256: &str) -> wasmtime::Result<Component> {
         if let Some(component) = self.cache.as_ref().and_then(|cache| cache.get(&self.engine, sha256)) {
             return Ok(component);
+        }
+        if wasm.len() >= LARGE {
+            let megabytes = wasm.len() / 1_000_000;
+            let once = if self.cache.is_some() { ", once" } else { "" };
+            tracing::info!(plugin = name, "compiling {megabytes} MB for this machine{once}; this may take half a minute");
         }
         let component = Component::from_binary(&self.engine, wasm)?;
         if let Some(cache) = &self.cache {

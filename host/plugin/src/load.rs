@@ -66,7 +66,7 @@ impl PluginEngine {
         check_pin(name, &sha256, options.sha256.as_deref())?;
         check_component(wasm).map_err(|reason| LoadError::NotAComponent { name: name.into(), reason })?;
         let invalid = |e: wasmtime::Error| LoadError::Invalid { name: name.into(), reason: format!("{e:#}") };
-        let component = self.compile(wasm, &sha256).map_err(invalid)?;
+        let component = self.compile(name, wasm, &sha256).map_err(invalid)?;
         let refuse = |reason| LoadError::World { name: name.into(), reason };
         let world = contract::check(&component).map_err(refuse)?;
         let exports = Exports::find(&component, world.kind).map_err(refuse)?;
