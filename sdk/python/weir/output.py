@@ -35,25 +35,24 @@ class Port:
 
     def emit(self, key: bytes | None, value: bytes | None, time: int, headers: Iterable[Header] = ()) -> None:
         """Emits a record. None is null. ``time``: event time in milliseconds since the Unix epoch."""
-        self._push(key, value, time, pack_headers(headers) if headers else b"")
-
-    def forward(self, record: Record, value: object = _UNCHANGED) -> None:
-        """Passes a record on as it is, headers and all; or with another value."""
-        self._push(record.key, record.value if value is _UNCHANGED else value, record.time, record._headers)
-
-    def _push(self, key: object, value: object, time: int, headers: bytes) -> None:
         if type(key) is not bytes or not key:
             key = self._unusual(key, "key", KEY_PRESENT if key is not None else 0)
         if type(value) is not bytes:
             value = self._unusual(value, "value", VALUE_NULL if value is None else 0)
         if headers:
-            self._headers[len(self._times)] = headers
-        self._parts.append(key)
-        self._parts.append(value)  # type: ignore[arg-type]
+            # Those of a record that is forwarded are packed already.
+            packed = headers if type(headers) is bytes else pack_headers(headers)
+            self._headers[len(self._times)] = packed
+            self._room -= len(packed)
+        self._parts += (key, value)
         self._times.append(time)
-        self._room -= len(key) + len(value) + len(headers)  # type: ignore[arg-type]
+        self._room -= len(key) + len(value)
         if self._room < 0:
             self._hand_over()
+
+    def forward(self, record: Record, value: object = _UNCHANGED) -> None:
+        """Passes a record on as it is, headers and all; or with another value."""
+        self.emit(record.key, record.value if value is _UNCHANGED else value, record.time, record._headers)  # type: ignore[arg-type]
 
     def _unusual(self, part: object, what: str, mark: int) -> bytes:
         """Bytes of a key or value that is null, empty, or of another type than bytes. Only an empty key takes its mark."""
