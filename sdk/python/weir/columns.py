@@ -180,7 +180,7 @@ def unpack_headers(packed: bytes) -> list[Header]:
 
 def pack_headers(headers: Iterable[Header]) -> bytes:
     """A record's headers as the contract has them."""
-    parts = []
+    parts: list[bytes] = []
     for name, value in headers:
         encoded = name.encode("utf-8", "surrogateescape")
         parts += (pack("<I", len(encoded)), encoded)

@@ -122,7 +122,7 @@ def operator(kind: type[Operator]) -> dict[str, type]:
     driver: Optional[Driver] = None
 
     def state_desc(state: State) -> Any:
-        return exported.StateDesc(state.name, state.kind, state.version, True)
+        return exported.StateDesc(state.name, state.kind, state.version, state.prefetch)
 
     def call(function: Callable[..., Result], *arguments: Any) -> types.Output:
         return _output(_guarded(function, *arguments))

@@ -9,7 +9,7 @@ from .columns import Batch, Columns, unpack_strings
 from .errors import BadRecord, Retry, describe
 from .operator import Operator, Task, has_timers, states_of
 from .output import Emit, Output
-from .state import Cells, Cursor
+from .state import Cells, Cursor, State
 from .timers import Timer, TimerHost, TimerKind, Timers
 
 # Bytes of a key that an error quotes.
@@ -60,11 +60,14 @@ class Driver:
         self._out = Output(tuple(kind.side_outputs), emit)
         self._timers = Timers(timers)
         self.operator = kind()
-        self._states = []
+        # In the order in which the host gives their values.
+        self._prefetched: list[State] = []
         for attribute, declared in states_of(kind).items():
             state = declared._bind(self._cursor)
             setattr(self.operator, attribute, state)
-            self._states.append(state)
+            if state.prefetch:
+                self._prefetched.append(state)
+        self._keyed = bool(states_of(kind))
         if has_timers(kind):
             self.operator.timers = self._timers
 
@@ -83,7 +86,7 @@ class Driver:
         """See ``operator.process``."""
         self._begin(states)
         keys: Iterable[Optional[int]]
-        keys = unpack(f"<{columns.count}I", key_of) if self._states else (None,) * columns.count
+        keys = unpack(f"<{columns.count}I", key_of) if self._keyed else (None,) * columns.count
         process, out, cursor = self.operator.process, self._out, self._cursor
         bad: list[tuple[int, str]] = []
         i = 0
@@ -137,7 +140,7 @@ class Driver:
         self._out._clear()
         self._timers._clear()
         self._cursor.key = None
-        for state, cells in zip(self._states, states):
+        for state, cells in zip(self._prefetched, states):
             state._load(cells)
         self._loaded = bool(states)
 
@@ -153,10 +156,10 @@ class Driver:
         return Result(main, [(side, columns) for side, columns in sides if columns.count], updates)
 
     def _updates(self) -> list[Cells]:
-        updates = [state._updates() for state in self._states]
+        updates = [state._updates() for state in self._prefetched]
         if not any(updates):
             return []
-        return [state._kept() if cells is None else cells for state, cells in zip(self._states, updates)]
+        return [state._kept() if cells is None else cells for state, cells in zip(self._prefetched, updates)]
 
 
 def _quoted(key: Optional[bytes]) -> str:

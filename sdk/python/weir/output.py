@@ -41,7 +41,7 @@ class Port:
             value = self._unusual(value, "value", VALUE_NULL if value is None else 0)
         if headers:
             # Those of a record that is forwarded are packed already.
-            packed = headers if type(headers) is bytes else pack_headers(headers)
+            packed = headers if isinstance(headers, bytes) else pack_headers(headers)
             self._headers[len(self._times)] = packed
             self._room -= len(packed)
         self._parts += (key, value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import dataclass
-from typing import Any, Callable, Generic, Optional, Protocol, TypeVar
+from typing import Any, Callable, Generic, Optional, Protocol, TypeVar, overload
 
 from .columns import pack_offsets
 from .errors import Fatal
@@ -73,7 +73,11 @@ class Struct(Generic[T]):
     """Fields by a format of the module ``struct``: ``Struct("<Qqq")`` holds tuples of three, ``Struct("<Qqq", Stats)`` what a
     ``NamedTuple`` of three fields is. Numbers lie as the Rust SDK's ``state_value!`` lays them out, if the format begins with ``<``."""
 
-    def __init__(self, format: str, into: Optional[Callable[..., T]] = None) -> None:
+    @overload
+    def __init__(self: Struct[tuple[Any, ...]], format: str) -> None: ...
+    @overload
+    def __init__(self, format: str, into: Callable[..., T]) -> None: ...
+    def __init__(self, format: str, into: Optional[Callable[..., Any]] = None) -> None:
         layout = struct.Struct(format)
         self._pack = layout.pack
         self._unpack = layout.unpack
@@ -113,6 +117,8 @@ class State:
 
     kind: str
     """As the contract names it."""
+    prefetch: bool = True
+    """Whether the host reads it before a call, and takes updates back with the result."""
 
     def __init__(self, name: str, version: int = 1) -> None:
         self.name = name
