@@ -22,14 +22,22 @@ export interface Info {
   files?: boolean;
 }
 
-/** A declared state: one value for each key. */
+/** A declared state, kept for each key. */
 export interface State<T = any> {
   /** What a checkpoint finds it by, unique in this operator, `[a-z][a-z0-9-]*`. Renaming it is a migration. */
   name: string;
+  /**
+   * `value` unless it is given: one value a key, which comes with the batch and goes back with the result. `list`: elements in the order in
+   * which they were appended. `map`: entries by map key, in the order of the map keys' bytes. Lists and maps ask the host when they are
+   * read.
+   */
+  kind?: 'value' | 'list' | 'map';
   /** Version of the value's encoding, chosen by the author: raise it when the encoding changes. 1 unless it is given. */
   version?: number;
-  /** How a value becomes bytes; {@link bytes} unless it is given. */
+  /** How a value, element or entry becomes bytes; {@link bytes} unless it is given. */
   codec?: Codec<T>;
+  /** How a map's keys become bytes, whose order is theirs; {@link text} unless it is given. */
+  keyCodec?: Codec<any>;
 }
 
 /** How values become bytes. Its output is part of what a checkpoint stores. */
@@ -56,6 +64,11 @@ export type NumberKind = 'u8' | 'u16' | 'u32' | 's32' | 'u64' | 's64' | 'f64';
  */
 export function struct<F extends { [field: string]: NumberKind }>(fields: F): Codec<{ [field in keyof F]: number }>;
 
+/** Map keys that are whole numbers from 0 on, in their order: what the Rust SDK makes of a u64. */
+export const unsignedKey: Codec<number>;
+/** Map keys that are whole numbers, in their order: what the Rust SDK makes of an i64. */
+export const signedKey: Codec<number>;
+
 /**
  * What an operator implements, beside its static `info: Info`. What must survive belongs into state, never into the operator's own
  * fields: the host may drop an instance after any call, and calls again after a bad record.
@@ -73,8 +86,37 @@ export interface Operator {
   onEnd?(port: number, out: Output): void;
   /** After the last input has ended: once for every key of this subtask that holds a value in some state. */
   onEndKey?(ended: EndedKey, out: Output): void;
+  /**
+   * State of the operator itself, which belongs to no key, as parts: at each checkpoint, and before each call, whose failure leaves this
+   * state as it was. It changes nothing. It is small: 1 MiB and 1,000 parts for an instance. After a trap the job goes back to its last
+   * checkpoint.
+   */
+  snapshot?(): Part[];
+  /**
+   * Makes this its state, in place of what it has: after `open`, if the job resumes from a checkpoint with such state, and after a call
+   * that failed. The split parts that fell to this instance, maybe none, and the broadcast ones of all instances. With `snapshot` or not
+   * at all.
+   */
+  restore?(parts: RestoredPart[]): void;
   /** A clean end of this instance. Not called after a trap or a crash. */
   close?(): void;
+}
+
+/** A part of an operator's own state. */
+export interface Part {
+  /** `split`: one instance gets it, the one that gave it or, at another parallelism, any. `broadcast`: every instance does. */
+  mode: 'split' | 'broadcast';
+  /** Version of the bytes' encoding, chosen by the author. 1 unless it is given. */
+  version?: number;
+  /** Its content. */
+  bytes: Uint8Array | string;
+}
+
+/** A part as it comes back. */
+export interface RestoredPart {
+  mode: 'split' | 'broadcast';
+  version: number;
+  bytes: Uint8Array;
 }
 
 /** An operator with timers for its keys: a window, a session, a time-out. It has at least one state. */
@@ -101,10 +143,13 @@ export interface Task {
   folder(grant: string): Folder;
 }
 
+/** What a state is: `state<List<X>>()` a list, `state<SortedMap<K, V>>()` a map, `state<T>()` a value. */
+type StateOf<T> = 0 extends 1 & T ? Value : [T] extends [List | SortedMap] ? T : Value<T>;
+
 /** Something with a key, and that key's state. */
 interface Keyed {
   /** The state of the key, by its name or index in `info.states`; the first one unless another is named. */
-  state<T = any>(which?: string | number): Value<T>;
+  state<T = any>(which?: string | number): StateOf<T>;
 }
 
 /**
@@ -146,6 +191,38 @@ export interface Value<T = any> {
   set(value: T): T;
   /** Deletes the value; an absent one is no error. */
   delete(): void;
+}
+
+/**
+ * The list of one key. An append reads nothing, and goes to the host when the call ends; reading asks the host, some thousand elements at a
+ * time. It sees what the call did.
+ */
+export interface List<T = any> extends Iterable<T> {
+  push(...elements: T[]): void;
+  readonly length: number;
+  /** All elements. */
+  toArray(): T[];
+  /** Removes all elements. */
+  clear(): void;
+}
+
+/**
+ * The map of one key, in the order of the bytes of its map keys. Changes go to the host when the call ends; an entry is asked for when it is
+ * first read in a call. A value that was read and changed must be `set`. It is not to be changed while it is read through.
+ */
+export interface SortedMap<K = any, V = any> extends Iterable<[K, V]> {
+  get(key: K): V | undefined;
+  has(key: K): boolean;
+  set(key: K, value: V): void;
+  /** Removes an entry; an absent one is no error. */
+  delete(key: K): void;
+  /** Entries from `from` on (which belongs to it) to `to` (which does not). */
+  entries(range?: { from?: K; to?: K }): Iterable<[K, V]>;
+  /** The first of these entries. */
+  first(range?: { from?: K; to?: K }): [K, V] | undefined;
+  readonly isEmpty: boolean;
+  /** Removes all entries. */
+  clear(): void;
 }
 
 /** One output. */

@@ -1,6 +1,6 @@
 /** Runs operators and sinks in tests as the host does, in memory: no host, no Wasm. */
 
-import type { AbortOutcome, Committable, Header, Info, Operator, Outcome, SinkCommitter, SinkInfo, SinkWriter, TimerOperator } from './index.js';
+import type { AbortOutcome, Committable, Header, Info, Operator, Outcome, RestoredPart, SinkCommitter, SinkInfo, SinkWriter, TimerOperator } from './index.js';
 
 /** A record to be sent. */
 export interface Sent {
@@ -48,12 +48,16 @@ export class Harness {
   end(): void;
   /** What came out of the main output, or of a side output, since it was last asked. */
   take(side?: string | number): Emitted[];
-  /** The stored value of a key; undefined if there is none. */
+  /** The stored value of a key; undefined if there is none. Of a list its elements, of a map its entries. */
   state(which: string | number, key: Uint8Array | string): any;
-  /** Its bytes. */
+  /** The bytes of a stored value. */
   stored(which: string | number, key: Uint8Array | string): Uint8Array | undefined;
   /** Closes the operator, and opens another one on the same state and timers: what a restart does. */
   reopen(config?: any): void;
+  /** The operator's own state, as a checkpoint takes it. */
+  snapshot(): RestoredPart[];
+  /** Gives it to an operator that was just opened. */
+  restore(parts: RestoredPart[]): void;
   close(): void;
 }
 

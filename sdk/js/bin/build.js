@@ -1,6 +1,6 @@
 // Makes a component of a module: looks what it exports, bundles it with the SDK, and puts it into a JavaScript engine.
 
-import { cp, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -23,7 +23,9 @@ export async function build(file, output, { wit } = {}) {
     const plugin = await look(file, scratch);
     const source = await bundle(entry(plugin, file), dirname(resolve(file)));
     const folder = join(scratch, 'wit');
-    await cp(contract(wit), join(folder, 'deps', 'weir-plugin'), { recursive: true });
+    const from = contract(wit);
+    await check(plugin, from);
+    await cp(from, join(folder, 'deps', 'weir-plugin'), { recursive: true });
     await writeFile(join(folder, 'world.wit'), world(plugin));
     const component = await componentize(source, folder);
     await mkdir(dirname(resolve(output)), { recursive: true });
@@ -66,6 +68,11 @@ export function pluginOf({ default: Operator, Writer, Committer }) {
   const imports = ['host'];
   const exports = ['operator'];
   if (files) imports.push('files');
+  for (const kind of ['list', 'map']) {
+    if (states.some((state) => state.kind === kind)) imports.push(`${kind}-state`);
+  }
+  if (has('snapshot') !== has('restore')) throw new Error('of snapshot and restore it has only one');
+  if (has('snapshot')) exports.push('checkpointed');
   if (has('onTimer')) {
     if (states.length === 0) throw new Error('it has onTimer, but no state: timers belong to keys');
     imports.push('timer-service');
@@ -146,6 +153,15 @@ function load(name) {
   } catch (error) {
     if (error.code !== 'MODULE_NOT_FOUND') throw error;
     throw new BuildError(`${name} is not there (${error.message.split('\n')[0]}): npm install`);
+  }
+}
+
+/** Refuses what this contract does not have yet. */
+async function check({ imports, exports }, folder) {
+  const files = (await readdir(folder)).filter((name) => name.endsWith('.wit'));
+  const text = (await Promise.all(files.map((name) => readFile(join(folder, name), 'utf8')))).join('\n');
+  for (const name of [...imports, ...exports]) {
+    if (!new RegExp(`^interface ${name} {`, 'm').test(text)) throw new BuildError(`it needs interface ${name}, which the contract in ${folder} does not have`);
   }
 }
 

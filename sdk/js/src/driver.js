@@ -3,9 +3,12 @@
 import { Builder, Input, Output, Strings, words } from './columns.js';
 import { BadRecord, explain, refusePromise, wireError } from './errors.js';
 import { EndedKey, Record, Timer, Timers } from './record.js';
-import { States } from './state.js';
+import { States, bytes, text } from './state.js';
+import { encodeText } from './text.js';
 
 const KINDS = new Set(['event-time', 'processing-time']);
+const STATE_KINDS = new Set(['value', 'list', 'map']);
+const MODES = new Set(['split', 'broadcast']);
 
 /** `info` of an operator's class with its defaults; throws if it is none. */
 export function infoOf(operator) {
@@ -15,10 +18,11 @@ export function infoOf(operator) {
   for (const [what, text] of Object.entries({ name, version })) {
     if (typeof text !== 'string') throw new TypeError(`info.${what} is a string`);
   }
-  const states = declared.map(({ name, version = 1, codec, ...unknown }) => {
+  const states = declared.map(({ name, kind = 'value', version = 1, codec = bytes, keyCodec = text, ...unknown }) => {
     refuseUnknown('a state in info', unknown);
     if (typeof name !== 'string') throw new TypeError('a state in info needs a name');
-    return { name, version, codec };
+    if (!STATE_KINDS.has(kind)) throw new TypeError(`state '${name}': there is no kind '${kind}', only ${[...STATE_KINDS].join(', ')}`);
+    return { name, kind, version, codec, keyCodec };
   });
   refuseUnknown('info', unknown);
   return { name, version, states, sideOutputs, inputs, files };
@@ -35,7 +39,7 @@ export function describe(operator) {
   return {
     pluginName: name,
     pluginVersion: version,
-    states: states.map((state) => ({ name: state.name, kind: 'value', schemaVersion: state.version, prefetch: true })),
+    states: states.map(({ name, kind, version }) => ({ name, kind, schemaVersion: version, prefetch: kind === 'value' })),
     sideOutputs,
     inputs,
   };
@@ -44,14 +48,14 @@ export function describe(operator) {
 /** One open operator. */
 export class Driver {
   /**
-   * `Operator`: the author's class. `emit`, `timerService`: the host's functions, or what stands in for them; the second
-   * only for an operator with timers.
+   * `Operator`: the author's class. `emit`, `timerService`, `list`, `map`: the host's functions, or what stands in for them; all but
+   * the first only for an operator that has such.
    */
-  constructor(Operator, emit, timerService) {
+  constructor(Operator, { emit, timerService, list, map }) {
     const info = infoOf(Operator);
     this.operator = new Operator();
     this.out = new Output(info.sideOutputs, emit);
-    this.states = new States(info.states);
+    this.states = new States(info.states, { list, map });
     this.record = new Record(this.states);
     this.timer = new Timer(this.states);
     this.endedKey = new EndedKey(this.states);
@@ -67,11 +71,38 @@ export class Driver {
     this.operator.close?.();
   }
 
+  /** See `checkpointed.snapshot`. */
+  snapshot() {
+    return this.guard(() =>
+      this.operator.snapshot().map(({ mode, version = 1, bytes }) => {
+        if (!MODES.has(mode)) throw new TypeError(`a part of a snapshot has mode '${mode}', not ${[...MODES].join(' or ')}`);
+        return { mode, schemaVersion: version, bytes: typeof bytes === 'string' ? encodeText(bytes) : bytes };
+      }),
+    );
+  }
+
+  /** See `checkpointed.restore`. */
+  restore(parts) {
+    this.guard(() => refusePromise(this.operator.restore(parts.map(({ mode, schemaVersion, bytes }) => ({ mode, version: schemaVersion, bytes }))), 'restore'));
+  }
+
+  /** A call that changes an operator with state of its own only if it succeeds. */
+  kept(call) {
+    if (this.operator.snapshot === undefined) return call();
+    const before = this.snapshot();
+    try {
+      return call();
+    } catch (thrown) {
+      this.restore(before);
+      throw thrown;
+    }
+  }
+
   /** See `operator.process`. Throws the contract's `error`. */
   process(port, batch, keyOf, states) {
     const { record } = this;
     record.port = port;
-    return this.run(record, batch, keyOf, states);
+    return this.kept(() => this.run(record, batch, keyOf, states));
   }
 
   /** See `timers.on-timers`. */
@@ -79,7 +110,7 @@ export class Driver {
     const { timer } = this;
     if (!KINDS.has(kind)) throw { tag: 'fatal', val: `the host fires timers of kind '${kind}', which this SDK does not know` };
     timer.kind = kind;
-    return this.run(timer, due, keyOf, states);
+    return this.kept(() => this.run(timer, due, keyOf, states));
   }
 
   /** One call with records or timers; `subject` is what stands for each of them. */
@@ -93,7 +124,7 @@ export class Driver {
       const { count } = input;
       const distinct = this.states.names.length > 0 ? words(keyOf) : undefined;
       const width = this.states.names.length;
-      this.states.load(states);
+      this.states.load(states, states.length > 0 || distinct === undefined ? 0 : distinct.reduce((most, key) => Math.max(most, key + 1), 0));
       if (timers !== undefined) {
         timers.begin();
         timers.subject = subject;
@@ -124,19 +155,27 @@ export class Driver {
   /** See `end-of-input.on-end`. */
   onEnd(port) {
     this.out.resetAll();
-    this.guard(() => refusePromise(this.operator.onEnd?.(port, this.out), 'onEnd'));
-    return this.guard(() => this.out.finish([]));
+    return this.kept(() =>
+      this.guard(() => {
+        refusePromise(this.operator.onEnd?.(port, this.out), 'onEnd');
+        return this.out.finish([]);
+      }),
+    );
   }
 
   /** See `end-of-input.on-end-keys`. */
   onEndKeys(keys, states) {
+    return this.kept(() => this.endKeys(keys, states));
+  }
+
+  endKeys(keys, states) {
     const { out, endedKey } = this;
     out.resetAll();
     this.guard(() => {
-      this.states.load(states);
+      const count = keys.index.length / 4 - 1;
+      this.states.load(states, count);
       if (this.operator.onEndKey === undefined) return;
       endedKey.column = new Strings(keys.data, keys.index);
-      const count = keys.index.length / 4 - 1;
       for (let at = 0; at < count; at++) {
         endedKey.at = at;
         endedKey.first = at * this.states.names.length;

@@ -11,18 +11,18 @@ export function connect(host) {
 }
 
 /**
- * Interfaces of an operator. `host`, `files`, `timerService`: the contract's imports; undefined if they are not imported.
+ * Interfaces of an operator. `host`, `files` and so on: the contract's imports; undefined if they are not imported.
  *
  * The interfaces share the one operator that `open` makes.
  */
-export function exportOperator(Operator, { host, files, timerService }) {
+export function exportOperator(Operator, { host, files, timerService, listState, mapState }) {
   let driver;
-  const { emit } = host;
+  const functions = { emit: host.emit, timerService, list: listState, map: mapState };
   return {
     operator: {
       describe: () => describe(Operator),
       open(task, config) {
-        driver = new Driver(Operator, emit, timerService);
+        driver = new Driver(Operator, functions);
         driver.open(taskOf(task, files), config);
       },
       process: (port, input, keyOf, states) => driver.process(port, input, keyOf, states),
@@ -31,6 +31,10 @@ export function exportOperator(Operator, { host, files, timerService }) {
     endOfInput: {
       onEnd: (port) => driver.onEnd(port),
       onEndKeys: (keys, states) => driver.onEndKeys(keys, states),
+    },
+    checkpointed: {
+      snapshot: () => driver.snapshot(),
+      restore: (parts) => driver.restore(parts),
     },
     timers: {
       onTimers: (kind, due, keyOf, states) => driver.onTimers(kind, due, keyOf, states),

@@ -17,7 +17,10 @@ class Keyed {
   state(which = 0) {
     const { states } = this;
     const place = states.places[which];
-    return place === undefined ? states.refuse(which) : states.values[this.first + place];
+    if (place === undefined) return states.refuse(which);
+    const value = states.values[this.first + place];
+    if (states.hasCollections) value.ofKey(this);
+    return value;
   }
 }
 

@@ -1,5 +1,6 @@
 // Keyed state: values that the host reads before a call, and takes back with its result.
 
+import { List, SortedMap, flushAll } from './collections.js';
 import { words } from './columns.js';
 import { Pieces, binaryOf, encodeText, textOfBinary } from './text.js';
 
@@ -98,6 +99,8 @@ export class Value {
     this.value = undefined;
   }
 
+  ofKey() {}
+
   get isStored() {
     return this.cells.ops[this.key] === 1;
   }
@@ -163,14 +166,18 @@ class Cells {
 
 /** The states of an operator. */
 export class States {
-  constructor(declared) {
+  /** `declared`: as `infoOf` gives them. `hosts`: the contract's interfaces by kind, or what stands in for them. */
+  constructor(declared, hosts = {}) {
+    this.declared = declared;
     this.names = declared.map((state) => state.name);
-    this.codecs = declared.map((state) => state.codec ?? bytes);
+    this.hosts = hosts;
+    this.prefetched = declared.filter((state) => state.kind === 'value').length;
+    this.hasCollections = this.prefetched < declared.length;
     this.places = Object.create(null);
     this.names.forEach((name, i) => {
       this.places[name] = this.places[i] = i;
     });
-    /** Values of the running call, those of a key side by side; the objects serve again. */
+    /** States of the running call, those of a key side by side; the objects serve again. */
     this.values = [];
     this.keys = 0;
   }
@@ -183,37 +190,55 @@ export class States {
     throw new RangeError(`there is no state '${which}': states in info declares them`);
   }
 
-  /** `given`: the contract's cells, one for each state. */
-  load(given) {
-    const count = this.names.length;
-    if (given.length !== count) throw new Error(`the host gave ${given.length} states, ${count} are declared`);
-    if (count === 0) return;
+  /** `given`: the contract's cells, one for each state that is prefetched. `keys`: number of the call's distinct keys. */
+  load(given, keys) {
+    if (given.length !== this.prefetched) throw new Error(`the host gave ${given.length} states, ${this.prefetched} are declared`);
+    this.keys = given.length > 0 ? given[0].ops.length : keys;
     const cells = given.map((one) => new Cells(one));
-    this.keys = cells[0].ops.length;
     let at = 0;
     for (let key = 0; key < this.keys; key++) {
-      for (let state = 0; state < count; state++, at++) {
-        if (at === this.values.length) this.values.push(new Value());
-        this.values[at].reset(this.codecs[state], cells[state], key);
+      let next = 0;
+      for (let state = 0; state < this.names.length; state++, at++) {
+        if (at === this.values.length) this.values.push(this.make(state));
+        const value = this.values[at];
+        if (this.declared[state].kind === 'value') value.reset(this.declared[state].codec, cells[next++], key);
+        else value.reset();
       }
     }
   }
 
-  /** The contract's updates: empty if nothing changes. */
+  make(state) {
+    const { kind } = this.declared[state];
+    if (kind === 'value') return new Value();
+    return new (kind === 'list' ? List : SortedMap)(this.declared[state], this.hosts[kind], state);
+  }
+
+  /** Hands over lists and maps, and gives the contract's updates of the others: empty if nothing changes. */
   store() {
-    const count = this.names.length;
     const updates = [];
     let changes = false;
-    for (let state = 0; state < count; state++) {
+    for (let state = 0; state < this.names.length; state++) {
+      const own = this.of(state);
+      if (this.declared[state].kind !== 'value') {
+        flushAll(own);
+        continue;
+      }
       const ops = new Uint8Array(this.keys);
       const pieces = new Pieces();
       for (let key = 0; key < this.keys; key++) {
-        ops[key] = this.finish(this.values[key * count + state], pieces, state);
+        ops[key] = this.finish(own[key], pieces, state);
         changes ||= ops[key] !== KEEP;
       }
       updates.push({ ops, ...pieces.finish() });
     }
     return changes ? updates : [];
+  }
+
+  /** The state of each key. */
+  of(state) {
+    const own = [];
+    for (let key = 0; key < this.keys; key++) own.push(this.values[key * this.names.length + state]);
+    return own;
   }
 
   finish(value, pieces, state) {

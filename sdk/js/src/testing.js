@@ -5,6 +5,7 @@ import { Driver, infoOf } from './driver.js';
 import { taskOf, takeLog } from './host.js';
 import { CommitterDriver, WriterDriver } from './sink.js';
 import { Pieces, binaryOf, bytesOf, bytesOfBinary, decodeText } from './text.js';
+import { lists, maps, shown } from './testing_collections.js';
 import { MemoryFolders } from './testing_folders.js';
 
 export { MemoryFolders, takeLog };
@@ -134,8 +135,9 @@ export class Harness {
 
   start(config) {
     const emit = (port, records) => this.pending.push([port, records]);
-    const timed = this.Operator.prototype.onTimer !== undefined;
-    this.driver = new Driver(this.Operator, emit, timed ? this.queue.service() : undefined);
+    const timerService = this.Operator.prototype.onTimer === undefined ? undefined : this.queue.service();
+    const [store, check] = [(place) => this.stores[place], (key) => this.check(key)];
+    this.driver = new Driver(this.Operator, { emit, timerService, list: lists(store, check), map: maps(store, check) });
     const info = { job: 'test', operatorName: 'operator', subtask: 0, parallelism: 1, attempt: 1 };
     call(() => this.driver.open(taskOf(info, this.info.files ? this.folders?.functions() : undefined), JSON.stringify(config)));
   }
@@ -199,37 +201,61 @@ export class Harness {
   }
 
   state(which, key) {
+    const declared = this.info.states[this.driver.states.place(which)];
     const stored = this.stored(which, key);
-    return stored === undefined ? undefined : this.driver.states.codecs[this.driver.states.place(which)].decode(stored);
+    if (declared.kind !== 'value') return shown(declared, stored);
+    return stored === undefined ? undefined : declared.codec.decode(stored);
   }
 
   stored(which, key) {
     return this.stores[this.driver.states.place(which)].get(binaryOfPiece(key));
   }
 
+  snapshot() {
+    return call(() => this.driver.snapshot()).map(({ mode, schemaVersion: version, bytes }) => ({ mode, version, bytes }));
+  }
+
+  restore(parts) {
+    call(() => this.driver.restore(parts.map(({ mode, version, bytes }) => ({ mode, schemaVersion: version, bytes }))));
+  }
+
   close() {
     this.driver.close();
+  }
+
+  check(key) {
+    if (!this.keys.includes(key)) throw new Error('state of a key that is none of the running call: the host would trap');
+    return key;
   }
 
   /** One call: applies what it gave, or nothing of it. */
   run(keys, process) {
     this.pending = [];
     this.queue.pending = [];
-    const states = this.stores.map((store) => {
+    this.keys = keys;
+    const before = this.stores.map((store) => new Map(store));
+    const prefetched = this.stores.filter((_, i) => this.info.states[i].kind === 'value');
+    const states = prefetched.map((store) => {
       const pieces = new Pieces();
       const ops = Uint8Array.from(keys, (key) => (store.has(key) ? 1 : 0));
       for (const key of keys) pieces.push(store.get(key) ?? null);
       return { ops, ...pieces.finish() };
     });
-    const output = call(() => process(states));
+    let output;
+    try {
+      output = call(() => process(states));
+    } catch (error) {
+      this.stores = before;
+      throw error;
+    }
     for (const [port, records] of this.pending) this.outputs[port].push(...unpack(records));
     this.outputs[0].push(...unpack(output.main));
     for (const { port, records } of output.sides) this.outputs[port + 1].push(...unpack(records));
     output.updates.forEach(({ ops, data, index }, i) => {
       const ends = new Uint32Array(index.slice().buffer);
       keys.forEach((key, k) => {
-        if (ops[k] === 1) this.stores[i].set(key, data.slice(ends[k], ends[k + 1]));
-        if (ops[k] === 2) this.stores[i].delete(key);
+        if (ops[k] === 1) prefetched[i].set(key, data.slice(ends[k], ends[k + 1]));
+        if (ops[k] === 2) prefetched[i].delete(key);
       });
     });
     this.queue.apply(keys);

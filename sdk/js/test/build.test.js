@@ -27,6 +27,8 @@ test('a plugin imports and exports what its class has', () => {
     [operator(['process'], { files: true }), ['host', 'files'], ['operator']],
     [operator(['process', 'onTimer', 'onEndKey'], { states: [{ name: 's' }] }), ['host', 'timer-service'], ['operator', 'timers', 'end-of-input']],
     [operator(['process', 'onEnd']), ['host'], ['operator', 'end-of-input']],
+    [operator(['process', 'snapshot', 'restore'], { states: [{ name: 'm', kind: 'map' }] }), ['host', 'map-state'], ['operator', 'checkpointed']],
+    [operator(['process'], { states: [{ name: 'l', kind: 'list' }, { name: 'v' }] }), ['host', 'list-state'], ['operator']],
     [{ Writer, Committer }, ['host', 'files'], ['sink-writer', 'sink-committer']],
   ]) {
     const plugin = pluginOf(module);
@@ -42,7 +44,9 @@ test('what is no plugin is told so', () => {
     [operator([]), /no method process/],
     [operator(['process', 'onTimer']), /timers belong to keys/],
     [operator(['process'], { state: [] }), /there is no 'state'/],
-    [operator(['process'], { states: [{ name: 's', kind: 'tree' }] }), /there is no 'kind'/],
+    [operator(['process'], { states: [{ name: 's', kind: 'tree' }] }), /there is no kind 'tree'/],
+    [operator(['process'], { states: [{ name: 's', of: 'x' }] }), /there is no 'of'/],
+    [operator(['process', 'snapshot']), /only one/],
     [operator(['process'], { version: 1 }), /info.version is a string/],
     [{ Writer }, /two classes/],
     [{ Writer, Committer, ...operator(['process']) }, /make two plugins/],

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BadRecord, Retry, json, log, struct, text } from '../src/index.js';
+import { BadRecord, Retry, json, log, signedKey, struct, text, unsignedKey } from '../src/index.js';
 import { CallFailed, Harness, MemoryFolders, record, takeLog } from '../src/testing.js';
 
 /** Does what a record's value says. */
@@ -327,6 +327,125 @@ test('the end of the input is told, and every key with it', () => {
   assert.deepEqual(said.slice(0, 2), ['end of 0', 'end of 1']);
   assert.deepEqual(said.slice(2).sort(), ['b=of b', 'c=of c', 'd=of d', 'e=of e', 'ä=of ä']);
   assert.equal(harness.state(0, 'b'), undefined);
+});
+
+class Hoard {
+  static info = {
+    name: 'hoard',
+    version: '1',
+    states: [
+      { name: 'all', kind: 'list', codec: json },
+      { name: 'sum', codec: struct({ n: 'u32' }) },
+      { name: 'by-time', kind: 'map', codec: text, keyCodec: signedKey },
+      { name: 'by-word', kind: 'map', codec: json },
+    ],
+  };
+
+  process(record, out) {
+    const all = record.state('all');
+    const byTime = record.state('by-time');
+    const byWord = record.state('by-word');
+    const sum = record.state('sum').get() ?? record.state('sum').set({ n: 0 });
+    sum.n += 1;
+    switch (record.valueText) {
+      case 'show':
+        out.emit(record.key, JSON.stringify([all.length, all.toArray(), [...byTime.entries({ from: -5, to: 3 })], [...byWord]]), 0);
+        break;
+      case 'clear':
+        all.clear();
+        byTime.clear();
+        all.push('after');
+        assert.equal(byTime.isEmpty, true);
+        assert.equal(byTime.first(), undefined);
+        assert.deepEqual(byWord.first({ from: 'a' }), ['x', 1]);
+        assert.equal(byTime.has(record.time), false);
+        break;
+      case 'forget':
+        byWord.delete('ö');
+        byWord.delete('absent');
+        break;
+      case 'bad':
+        all.push('never');
+        throw new BadRecord('told to');
+      default:
+        all.push({ word: record.valueText });
+        byTime.set(record.time, record.valueText);
+        byWord.set(record.valueText, (byWord.get(record.valueText) ?? 0) + 1);
+    }
+  }
+
+  onEndKey(ended, out) {
+    out.emit(ended.key, `${ended.state('all').length} ${ended.state('by-word').has('x')}`, 0);
+  }
+}
+
+test('lists and maps belong to keys, are in order, and see what the call did', () => {
+  const records = [
+    ['a', 'x', 7], ['a', 'ö', -5], ['b', 'x', 1], ['a', 'x', 2], ['a', 'show', 0],
+    ['a', 'forget', 0], ['b', 'clear', 1], ['a', 'z', -6], ['b', 'show', 0], ['a', 'show', 0],
+  ].map(([key, value, time]) => record(key, value, time));
+  for (const size of [1, 3, 10]) {
+    const harness = new Harness(Hoard);
+    harness.sendInBatches(0, size, records);
+    const word = (word) => ({ word });
+    assert.deepEqual(harness.take().map(({ valueText }) => JSON.parse(valueText)), [
+      [3, [word('x'), word('ö'), word('x')], [[-5, 'ö'], [2, 'x']], [['x', 2], ['ö', 1]]],
+      [1, ['after'], [], [['x', 1]]],
+      [4, [word('x'), word('ö'), word('x'), word('z')], [[-5, 'ö'], [2, 'x']], [['x', 2], ['z', 1]]],
+    ]);
+    assert.deepEqual(harness.state('by-time', 'a'), [[-6, 'z'], [-5, 'ö'], [2, 'x'], [7, 'x']]);
+    assert.deepEqual(harness.state('all', 'b'), ['after']);
+    assert.deepEqual(harness.state('sum', 'a'), { n: 7 });
+    failure(() => harness.send(0, record('b', 'bad')));
+    assert.deepEqual(harness.state('all', 'b'), ['after']);
+    harness.end();
+    assert.deepEqual(plain(harness.take()), [['a', '4 true', 0], ['b', '1 true', 0]]);
+  }
+});
+
+test('map keys that are numbers keep their order', () => {
+  for (const [codec, numbers] of [
+    [unsignedKey, [0, 1, 255, 256, 2 ** 40, Number.MAX_SAFE_INTEGER]],
+    [signedKey, [Number.MIN_SAFE_INTEGER, -256, -1, 0, 1, Number.MAX_SAFE_INTEGER]],
+  ]) {
+    const encodings = numbers.map((number) => Buffer.from(codec.encode(number)));
+    assert.deepEqual([...encodings].sort(Buffer.compare), encodings);
+    assert.deepEqual(encodings.map((stored) => codec.decode(stored)), numbers);
+    assert.throws(() => codec.encode(1.5), /whole/);
+  }
+  assert.throws(() => unsignedKey.encode(-1), /from 0/);
+  // As the Rust SDK has an i64 and a u64.
+  assert.deepEqual([...signedKey.encode(-1)], [0x7f, 255, 255, 255, 255, 255, 255, 255]);
+  assert.deepEqual([...unsignedKey.encode(258)], [0, 0, 0, 0, 0, 0, 1, 2]);
+});
+
+test('state of the operator itself is in its snapshot, and a failed call leaves it', () => {
+  class Numbered {
+    static info = { name: 'numbered', version: '1' };
+    counters = [];
+    process(record, out) {
+      this.counters[0] = (this.counters[0] ?? 0) + 1;
+      if (record.valueText === 'bad') throw new BadRecord('told to');
+      out.emit(record.key, `${this.counters[0]}`, record.time);
+    }
+    snapshot() {
+      return this.counters.map((count) => ({ mode: 'split', bytes: `${count}` }));
+    }
+    restore(parts) {
+      this.counters = parts.map(({ version, bytes }) => Number(new TextDecoder().decode(bytes)) * version);
+    }
+  }
+  let harness = new Harness(Numbered);
+  harness.send(0, record('k', ''), record('k', ''));
+  failure(() => harness.send(0, record('k', ''), record('k', 'bad')));
+  const parts = harness.snapshot();
+  assert.deepEqual(parts, [{ mode: 'split', version: 1, bytes: Uint8Array.of(50) }]);
+  harness = new Harness(Numbered);
+  harness.restore(parts);
+  harness.send(0, record('k', ''));
+  assert.equal(harness.take()[0].valueText, '3');
+  Numbered.prototype.snapshot = () => [{ mode: 'some', bytes: '' }];
+  assert.match(failure(() => harness.snapshot()).message, /mode 'some'/);
 });
 
 test('the log is kept, and folders need to be asked for', () => {
