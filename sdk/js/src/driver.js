@@ -117,7 +117,7 @@ export class Driver {
   run(subject, batch, keyOf, states) {
     const { operator, out, timers } = this;
     const fires = subject === this.timer;
-    out.resetAll();
+    this.begin(subject);
     const bad = [];
     this.guard(() => {
       const input = new Input(batch);
@@ -125,10 +125,6 @@ export class Driver {
       const distinct = this.states.names.length > 0 ? words(keyOf) : undefined;
       const width = this.states.names.length;
       this.states.load(states, states.length > 0 || distinct === undefined ? 0 : distinct.reduce((most, key) => Math.max(most, key + 1), 0));
-      if (timers !== undefined) {
-        timers.begin();
-        timers.subject = subject;
-      }
       subject.input = input;
       let at = 0;
       // A loop in a loop: what is caught costs nothing as long as nothing is thrown.
@@ -154,7 +150,7 @@ export class Driver {
 
   /** See `end-of-input.on-end`. */
   onEnd(port) {
-    this.out.resetAll();
+    this.begin();
     return this.kept(() =>
       this.guard(() => {
         refusePromise(this.operator.onEnd?.(port, this.out), 'onEnd');
@@ -170,7 +166,7 @@ export class Driver {
 
   endKeys(keys, states) {
     const { out, endedKey } = this;
-    out.resetAll();
+    this.begin(endedKey);
     this.guard(() => {
       const count = keys.index.length / 4 - 1;
       this.states.load(states, count);
@@ -183,6 +179,12 @@ export class Driver {
       }
     });
     return this.finish();
+  }
+
+  /** Nothing is left of the call before. */
+  begin(subject) {
+    this.out.resetAll();
+    this.timers?.begin(subject);
   }
 
   finish() {

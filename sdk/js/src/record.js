@@ -108,11 +108,12 @@ export class Timers {
   constructor(service, newBuilder) {
     this.service = service;
     this.newBuilder = newBuilder;
-    this.subject = undefined;
     this.begin();
   }
 
-  begin() {
+  /** `subject`: whose key it is. */
+  begin(subject) {
+    this.subject = subject;
     this.changes = [];
     this.clocks = {};
   }

@@ -300,6 +300,22 @@ test('timers fire in order, once, with their state', () => {
   harness.send(0, record('bad', '', 41, []));
 });
 
+test('what a call did to timers is not done again at the end', () => {
+  class Left extends Window {
+    onEndKey(ended, out) {
+      out.emit(ended.key, 'ended', 0);
+    }
+  }
+  const harness = new Harness(Left);
+  harness.send(0, record('a', 'soon', 1));
+  harness.send(0, record('b', 'soon', 1));
+  harness.driver.timers.service.registerMany = () => assert.fail('it was set once');
+  harness.queue.set.clear();
+  harness.end();
+  assert.deepEqual(plain(harness.take()), [['a', 'ended', 0], ['b', 'ended', 0]]);
+  assert.equal(harness.timers, 0);
+});
+
 test('a bad record in onTimer fails the attempt', () => {
   const harness = new Harness(Window);
   harness.send(0, record('bad', '', 1));
