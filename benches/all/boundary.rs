@@ -41,7 +41,8 @@ pub fn boundary(criterion: &mut Criterion, table: &mut Table) {
 }
 
 fn instance(no_call_limit: bool) -> OperatorInstance {
-    let engine = PluginEngine::new(&EngineConfig { cache: Some(compiled()), no_call_limit }).expect("an engine can be made");
+    let engine = PluginEngine::new(&EngineConfig { cache: Some(compiled()), no_call_limit, ..EngineConfig::default() })
+        .expect("an engine can be made");
     let plugin = engine.load_file(&guest("filter_even.wasm"), &LoadOptions::default()).expect("the guest is built");
     let task = TaskInfo { job: "bench".into(), operator: "even".into(), subtask: 0, parallelism: 1, attempt: 1 };
     let setup = TaskSetup { task, config: "{}".into(), limits: Limits::default(), grants: Grants::default() };

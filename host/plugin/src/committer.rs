@@ -87,6 +87,15 @@ impl CommitterInstance {
         })
     }
 
+    /// For tests of plugins: the open instance dies at the host call that comes after so many from now on. The call after that
+    /// opens a fresh one, as a restarted process would.
+    ///
+    /// # Panics
+    /// If the last call trapped: there is no open instance.
+    pub fn crash_after(&mut self, host_calls: u32) {
+        self.open.as_mut().expect("an open instance").guest.state().crash_after = Some(host_calls);
+    }
+
     /// A clean end. Nothing if there is no open instance.
     pub fn close(mut self) -> Result<(), CallError> {
         let Some(mut open) = self.open.take() else { return Ok(()) };

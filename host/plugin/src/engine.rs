@@ -5,6 +5,7 @@ use crate::contract::World;
 use crate::error::EngineError;
 use crate::host_calls;
 use crate::store::HostState;
+use crate::wasi::Surroundings;
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub struct EngineConfig {
     /// Compiles guests without the checks that keep [`Limits::call`](crate::Limits::call): one that loops never returns. To
     /// measure what the limit costs, or for guests that the host would trust with its own thread.
     pub no_call_limit: bool,
+    /// What guests find of clocks and random bytes.
+    pub surroundings: Surroundings,
 }
 
 /// Ticks since the engine was made: a clock good enough for limits and rates, that costs one load to read.
@@ -55,6 +58,7 @@ pub struct PluginEngine {
     linker: Linker<HostState>,
     ticks: Arc<Ticks>,
     cache: Option<CompileCache>,
+    surroundings: Surroundings,
 }
 
 impl PluginEngine {
@@ -65,7 +69,7 @@ impl PluginEngine {
         let cache = config.cache.as_deref().map(|folder| CompileCache::open(folder, &engine)).transpose()?;
         let ticks = Arc::new(Ticks::default());
         start_ticker(&engine, &ticks)?;
-        Ok(Arc::new(PluginEngine { engine, linker, ticks, cache }))
+        Ok(Arc::new(PluginEngine { engine, linker, ticks, cache, surroundings: config.surroundings }))
     }
 
     /// The imports that a component may have, with what it asks of WASI.
@@ -76,6 +80,11 @@ impl PluginEngine {
         let mut linker = self.linker.clone();
         host_calls::link_wasi(&mut linker, component)?;
         Ok(Cow::Owned(linker))
+    }
+
+    /// What a fresh instance finds of WASI.
+    pub(crate) fn surroundings(&self) -> Surroundings {
+        self.surroundings
     }
 
     pub(crate) fn ticks(&self) -> &Arc<Ticks> {

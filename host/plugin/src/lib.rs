@@ -98,4 +98,5 @@ pub use supervise::{
 };
 pub use timers::{TimerChange, TimerClocks, TimerKind, TimerOp};
 pub use times::CallTimes;
+pub use wasi::Surroundings;
 pub use wire::{AbortOutcome, Committable, Outcome, Prepared, TaskInfo};

@@ -153,7 +153,8 @@ impl Plugin {
     /// A fresh instance; nothing but its start code has run.
     pub(crate) fn instantiate(&self, who: Who, limits: Limits, reach: Reach) -> Result<Guest, CallError> {
         let side_outputs = self.operator().map_or(0, |operator| operator.side_outputs.len());
-        let state = HostState::new(who, limits, reach, side_outputs, self.engine.ticks().clone());
+        let (ticks, surroundings) = (self.engine.ticks().clone(), self.engine.surroundings());
+        let state = HostState::new(who, limits, reach, side_outputs, ticks, surroundings);
         Guest::instantiate(&self.pre, state)
     }
 
@@ -183,7 +184,7 @@ fn describe(
     limits: Limits,
 ) -> Result<Descriptor, LoadError> {
     let who = Who { plugin: name.into(), ..Who::default() };
-    let state = HostState::new(who, limits, Reach::default(), 0, engine.ticks().clone());
+    let state = HostState::new(who, limits, Reach::default(), 0, engine.ticks().clone(), engine.surroundings());
     let mut guest = Guest::instantiate(pre, state)?;
     exports.check_types(&mut guest).map_err(|reason| LoadError::World { name: name.into(), reason })?;
     let refuse = |reason| LoadError::Descriptor { name: name.into(), reason };

@@ -64,6 +64,11 @@ impl SinkWriterInstance {
         }
     }
 
+    /// For tests of plugins: it dies at the host call that comes after so many from now on.
+    pub fn crash_after(&mut self, host_calls: u32) {
+        self.guest.state().crash_after = Some(host_calls);
+    }
+
     /// A clean end. The instance is gone afterwards, whatever it answers.
     pub fn close(mut self) -> Result<(), CallError> {
         setup::close(&mut self.guest, self.functions.close)

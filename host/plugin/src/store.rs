@@ -12,7 +12,7 @@ use crate::scope::CallScope;
 use crate::state::StateError;
 use crate::timers::{TimerChange, TimerClocks};
 use crate::times::HostTimes;
-use crate::wasi::Wasi;
+use crate::wasi::{Surroundings, Wasi};
 use std::sync::Arc;
 use std::time::Duration;
 use wasmtime::component::{Instance, InstancePre};
@@ -52,6 +52,8 @@ pub(crate) struct HostState {
     /// Of the running call, or the last one.
     pub(crate) host_times: HostTimes,
     pub(crate) wasi: Wasi,
+    /// Host calls that it may still make before it dies as in a crash; only in tests of plugins.
+    pub(crate) crash_after: Option<u32>,
     limiter: Limiter,
     ticks: Arc<Ticks>,
     /// Tick at which the running call is looked at.
@@ -103,11 +105,11 @@ impl Running {
 }
 
 impl HostState {
-    pub(crate) fn new(who: Who, limits: Limits, reach: Reach, side_outputs: usize, ticks: Arc<Ticks>) -> Self {
+    pub(crate) fn new(who: Who, limits: Limits, reach: Reach, side_outputs: usize, ticks: Arc<Ticks>, surroundings: Surroundings) -> Self {
         HostState {
             who,
             limits,
-            wasi: Wasi::new(reach.wasi.clone()),
+            wasi: Wasi::new(surroundings, reach.wasi.clone()),
             reach,
             side_outputs,
             log: LogBudget::new(ticks.now()),
@@ -115,6 +117,7 @@ impl HostState {
             loan: Loan::default(),
             running: Running::new(Function::Instantiate),
             host_times: HostTimes::default(),
+            crash_after: None,
             limiter: Limiter::new(limits),
             ticks,
             deadline: 0,
@@ -124,6 +127,9 @@ impl HostState {
 
     /// Counts a host call of the running call.
     pub(crate) fn count_host_call(&mut self) -> Result<(), LimitBreach> {
+        if let Some(left) = &mut self.crash_after {
+            *left = left.checked_sub(1).ok_or_else(|| LimitKind::HostCalls.breach(&self.limits))?;
+        }
         self.running.host_calls += 1;
         match self.running.host_calls > self.limits.host_calls {
             true => Err(LimitKind::HostCalls.breach(&self.limits)),

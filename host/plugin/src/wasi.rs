@@ -51,11 +51,23 @@ pub(crate) fn granted(name: &str, grants: &Grants) -> Option<&'static str> {
     }
 }
 
+/// Where clocks and random bytes begin. Those of a job are the default ones; a test of a plugin changes them, to see whether its
+/// output depends on them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// How far both clocks are ahead, in nanoseconds.
+    pub clock_ahead_ns: u64,
+    /// Begin of the random sequence.
+    pub random_seed: u64,
+}
+
 /// What the host keeps of it for one instance.
 #[derive(Debug)]
 pub(crate) struct Wasi {
     granted: WasiGrants,
     begun: Instant,
+    /// What both clocks showed at first, less [`BEGIN_NS`].
+    ahead_ns: u64,
     /// How long the guest has slept.
     slept_ns: u64,
     /// State of the random sequence.
@@ -69,12 +81,14 @@ pub(crate) struct Wasi {
 
 impl Wasi {
     /// For a fresh instance.
-    pub(crate) fn new(granted: WasiGrants) -> Self {
+    pub(crate) fn new(surroundings: Surroundings, granted: WasiGrants) -> Self {
+        let Surroundings { clock_ahead_ns, random_seed } = surroundings;
         Wasi {
             granted,
             begun: monotonic(),
+            ahead_ns: clock_ahead_ns,
             slept_ns: 0,
-            random: 0,
+            random: random_seed,
             pollables: Vec::new(),
             output: Lines::default(),
             error: Lines::default(),
@@ -89,7 +103,7 @@ impl Wasi {
     /// What the monotonic clock shows, in nanoseconds.
     pub(crate) fn now_ns(&self) -> u64 {
         let passed = if self.granted.clock { self.begun.elapsed().as_nanos() as u64 } else { 0 };
-        self.slept_ns.saturating_add(BEGIN_NS).saturating_add(passed)
+        self.slept_ns.saturating_add(self.ahead_ns).saturating_add(BEGIN_NS).saturating_add(passed)
     }
 
     /// What the clock on the wall shows, in nanoseconds since the Unix epoch.
@@ -102,7 +116,7 @@ impl Wasi {
         self.slept_ns = self.slept_ns.saturating_add(deadline.saturating_sub(self.now_ns()));
     }
 
-    /// The next eight random bytes: SplitMix64 from 0, or the system's if they are granted.
+    /// The next eight random bytes: SplitMix64, in a job from 0, or the system's if they are granted.
     pub(crate) fn random(&mut self) -> u64 {
         if self.granted.random {
             // A system that has no random bytes left to give does not run at all.
@@ -175,9 +189,13 @@ impl Lines {
 mod tests {
     use super::*;
 
+    fn plain() -> Wasi {
+        Wasi::new(Surroundings::default(), WasiGrants::default())
+    }
+
     #[test]
     fn time_passes_only_in_sleep() {
-        let mut wasi = Wasi::new(WasiGrants::default());
+        let mut wasi = plain();
         assert_eq!(wasi.now_ns(), BEGIN_NS);
         let (late, early, ready) = (wasi.subscribe(BEGIN_NS + 70), wasi.subscribe(BEGIN_NS + 50), wasi.subscribe(0));
         assert_eq!(wasi.poll(&[late, ready]), [1]);
@@ -192,9 +210,18 @@ mod tests {
     }
 
     #[test]
+    fn other_surroundings_have_another_time_and_other_bytes() {
+        let mut wasi = Wasi::new(Surroundings { clock_ahead_ns: 5, random_seed: 7 }, WasiGrants::default());
+        assert_eq!(wasi.now_ns(), BEGIN_NS + 5);
+        wasi.sleep_until(BEGIN_NS + 9);
+        assert_eq!(wasi.now_ns(), BEGIN_NS + 9);
+        assert_ne!(wasi.random(), plain().random());
+    }
+
+    #[test]
     fn random_bytes_are_the_same_in_every_instance() {
         let draw = || {
-            let mut wasi = Wasi::new(WasiGrants::default());
+            let mut wasi = plain();
             [wasi.random(), wasi.random(), wasi.random()]
         };
         assert_eq!(draw(), draw());
@@ -207,7 +234,7 @@ mod tests {
         let grants =
             Grants { clock: true, random: true, env: [("TZ".to_owned(), crate::Hidden::new("UTC"))].into(), ..Grants::default() };
         let reach = crate::grants::Reach::open(&grants).expect("no folder is opened");
-        let (mut one, mut other) = (Wasi::new(reach.wasi.clone()), Wasi::new(reach.wasi));
+        let (mut one, mut other) = (Wasi::new(Surroundings::default(), reach.wasi.clone()), Wasi::new(Surroundings::default(), reach.wasi));
         assert_ne!([one.random(), one.random()], [other.random(), other.random()]);
         assert_eq!(one.environment(), [("TZ".to_owned(), "UTC".to_owned())]);
         let (wall, now) = (one.wall_ns(), one.now_ns());
