@@ -1,5 +1,6 @@
 //! The command line as clap reads it, with the help that it gives.
 
+use crate::graph::units;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -13,6 +14,8 @@ Examples:
   weir run job.toml                     the same again: resumes where it stopped
   weir run job.toml --fresh             start over (see 'weir run --help')
   weir checkpoint list job.toml         what is stored, newest first
+  weir new word-count --lang rust       a project for a plugin; then weir build, weir test
+  weir test plugin.wasm                 try a plugin against the contract, without a job
   weir swap job.toml OP new.wasm        exchange a plugin while the job runs
   weir drill job.toml                   kill it 20 times, and compare what it commits
   weir txn list job.toml                transactions that have no end yet, and what ends them
@@ -62,6 +65,59 @@ transactions are not touched. A Kafka source is read up to where its topics end 
 written to them meanwhile. The job must give the same results whatever the order in which its inputs meet.
 
 Exit code: 0 if every run was exact, 1 if not, 2 if the job can't be drilled.";
+
+const NEW_HELP: &str = "\
+Makes a small project that builds and passes its own tests as it stands: the source of a plugin, a test, a README of ten lines, and a \
+copy of the SDK in weir-sdk/, so that it needs no checkout of Weir. It builds with the language's own tools; 'weir build' calls them.
+
+The folder must be new or empty. Its name becomes the plugin's: lower-case words joined by hyphens.";
+
+const NEW_EXAMPLES: &str = "\
+Examples:
+  weir new word-count --lang rust --kind keyed
+  weir new clean-up --lang go
+  weir new to-files --lang rust --kind sink";
+
+const BUILD_HELP: &str = "\
+Finds out what the project is written in, has that language's own tools build it, makes a component of what they give, and checks \
+it as 'weir check' does. Prints the component's path (DIR/build/NAME.wasm), its size, what it is and what it imports.
+
+  Cargo.toml       cargo, for wasm32-unknown-unknown
+  go.mod           go 1.24 or newer
+  Makefile         make with weir.mk: clang and wasm-ld, or zig
+  package.json     npm install, npm run build
+  pyproject.toml   a virtual environment .venv with what requirements.txt names
+
+What is missing is told with the package to install. Exit code: 0 if the component stands, else 2.";
+
+const BUILD_EXAMPLES: &str = "\
+Examples:
+  weir build word-count --release
+  weir build word-count --json";
+
+const TEST_HELP: &str = "\
+Tries whether a plugin keeps the contract that exactly-once rests on. No job, no broker, no data folder is needed.
+
+An operator gets the same records again and again: in other batches, in fresh instances that are given the stored state, with \
+another clock and other random bytes. Output and state must be the same each time. Then come records at the limits of the \
+contract (huge, empty, null, no UTF-8, a hundred thousand): it may refuse them, but not trap, hang, or grow.
+
+Records are generated. An operator that understands only its own needs --input, and most often --config. Of plain lines each is \
+a value; an operator with state gets ten keys in turn. If every line is a JSON object with a \"value\" and nothing that a record \
+has not, each is a whole record.
+
+A sink gets scratch folders under the names that --folder gives. It begins, writes, prepares, commits and aborts in every order, \
+and dies at each call that it makes to its host. A file is seen by readers unless a name in its path begins with a dot.
+
+Exit code: 0 if all checks hold, 1 if one failed, 2 if the plugin can't be loaded.";
+
+const TEST_EXAMPLES: &str = "\
+Examples:
+  weir test word_count.wasm
+  weir test carrier_stats.wasm --input flights.jsonl
+  weir test window_count.wasm --config '{\"size_ms\": 60000}' --seed 7
+  weir test file_sink.wasm --folder out
+  weir test word_count.wasm --json > report.json";
 
 const DRILL_EXAMPLES: &str = "\
 Examples:
@@ -133,6 +189,17 @@ pub(super) enum Command {
     /// Kill a job again and again, and compare what it commits with an undisturbed run.
     #[command(long_about = DRILL_HELP, after_help = DRILL_EXAMPLES)]
     Drill(DrillArgs),
+    /// Make a project for a plugin: it builds and passes its tests as it stands.
+    #[command(long_about = NEW_HELP, after_help = NEW_EXAMPLES)]
+    New(NewArgs),
+    /// Build a plugin's project to a component, with its language's own tools.
+    #[command(long_about = BUILD_HELP, after_help = BUILD_EXAMPLES)]
+    Build(BuildArgs),
+    /// Make a component of a core module that was built with a Weir SDK.
+    Componentize(ComponentizeArgs),
+    /// Try a plugin against the contract, without a job: the conformance kit.
+    #[command(long_about = TEST_HELP, after_help = TEST_EXAMPLES)]
+    Test(TestArgs),
     /// Look at and end the transactions of a job's sinks, also when the job is gone.
     #[command(subcommand)]
     Txn(TxnCommand),
@@ -190,6 +257,65 @@ pub(super) struct DrillArgs {
     /// List the named points, and do nothing.
     #[arg(long)]
     pub list: bool,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(super) struct NewArgs {
+    /// The project's folder; its name becomes the plugin's.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// The language: rust, go, c, js, python.
+    #[arg(long, value_name = "LANGUAGE")]
+    pub lang: String,
+    /// The kind of plugin: operator, keyed (an operator with state for each key), sink.
+    #[arg(long, value_name = "KIND", default_value = "operator")]
+    pub kind: String,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(super) struct BuildArgs {
+    /// The project's folder.
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub folder: PathBuf,
+    /// Optimise; in Rust it takes longer to build and runs many times as fast.
+    #[arg(long)]
+    pub release: bool,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(super) struct ComponentizeArgs {
+    /// The module (.wasm). A component is copied.
+    #[arg(value_name = "MODULE")]
+    pub module: PathBuf,
+    /// The component (.wasm).
+    #[arg(value_name = "COMPONENT")]
+    pub component: PathBuf,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(super) struct TestArgs {
+    /// The component (.wasm).
+    #[arg(value_name = "PLUGIN")]
+    pub plugin: PathBuf,
+    /// The plugin's config: a JSON document, or @ and the file that holds it [default: {}].
+    #[arg(long, value_name = "JSON|@FILE")]
+    pub config: Option<String>,
+    /// Records for an operator, one a line: a value, or {"value": …, "key": …, "time": ms, "port": n, "headers": {…}}.
+    #[arg(long, value_name = "FILE")]
+    pub input: Option<PathBuf>,
+    /// Draws the generated records: the same seed draws the same ones.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    /// Memory of one instance, as 'limits.memory' of a job file [default: 64MiB].
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub memory: Option<u64>,
+    /// Name of a folder that the plugin is granted: an empty scratch folder. May be given several times.
+    #[arg(long, value_name = "NAME", default_value = "out")]
+    pub folder: Vec<String>,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    units::parse_size(text).ok_or_else(|| units::SIZE_HINT.to_owned())
 }
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -430,8 +556,25 @@ pub(super) struct StopArgs {
 }
 
 /// Commands that a later version will know.
-pub(super) const LATER_COMMANDS: &[&str] = &["new", "build", "test", "savepoint"];
+pub(super) const LATER_COMMANDS: &[&str] = &["savepoint"];
 
 /// Commands of this version.
-pub(super) const COMMANDS: &[&str] =
-    &["run", "check", "checkpoint", "swap", "txn", "drill", "serve", "submit", "list", "status", "stop", "remove", "help"];
+pub(super) const COMMANDS: &[&str] = &[
+    "run",
+    "check",
+    "checkpoint",
+    "swap",
+    "txn",
+    "drill",
+    "new",
+    "build",
+    "componentize",
+    "test",
+    "serve",
+    "submit",
+    "list",
+    "status",
+    "stop",
+    "remove",
+    "help",
+];

@@ -7,12 +7,13 @@ use tracing_subscriber::fmt::MakeWriter;
 
 /// Sets the process's logger up. `live`: the lines that logs must not tear.
 ///
-/// A filter in WEIR_LOG goes before -q and -v; one that can't be read gives the error text.
-pub(super) fn init(quiet: bool, verbose: u8, live: &MultiProgress) -> Result<(), String> {
+/// A filter in WEIR_LOG goes before -q and -v; one that can't be read gives the error text. `silent`: without -v nothing is logged.
+pub(super) fn init(quiet: bool, verbose: u8, silent: bool, live: &MultiProgress) -> Result<(), String> {
     let filter = match std::env::var("WEIR_LOG") {
         Ok(filter) if !filter.is_empty() => EnvFilter::try_new(&filter).map_err(|error| {
             format!("WEIR_LOG={filter} is no log filter: {error}; write WEIR_LOG=debug or WEIR_LOG=weir_host=trace")
         })?,
+        _ if silent && verbose == 0 => EnvFilter::new("off"),
         _ => EnvFilter::new(default_filter(quiet, verbose)),
     };
     // A second initialisation (a test, an embedding program) keeps the first logger.

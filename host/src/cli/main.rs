@@ -3,7 +3,7 @@
 use super::args::{Args, COMMANDS, CheckpointCommand, Command, Common, JobArgs, LATER_COMMANDS, TxnCommand};
 use super::exit::Exit;
 use super::output::Output;
-use super::{check, checkpoint, daemon, drill, json, logging, run, serve, swap, txn};
+use super::{check, checkpoint, daemon, drill, json, logging, plugin_project, run, serve, swap, test, txn};
 use crate::coordinator::working_state;
 use crate::graph::{JobGraph, Problem, folders, job_file, suggestion};
 use crate::job::Runtime;
@@ -21,7 +21,9 @@ pub fn main(runtime: &dyn Runtime) -> ExitCode {
     let live = MultiProgress::new();
     let (mut stdout, mut stderr) = (io::stdout(), io::stderr());
     let mut output = Output::new(&mut stdout, &mut stderr);
-    if let Err(error) = logging::init(args.common.quiet, args.common.verbose, &live) {
+    // A plugin is made to fail on purpose: what it says of that is in the report where it matters.
+    let is_test = matches!(args.command, Command::Test(_));
+    if let Err(error) = logging::init(args.common.quiet, args.common.verbose, is_test, &live) {
         output.say(format!("error: {error}"));
         return Exit::Refused.into();
     }
@@ -45,6 +47,10 @@ pub(super) fn dispatch(args: Args, runtime: &dyn Runtime, live: &MultiProgress, 
         Command::Checkpoint(CheckpointCommand::Fsck(args)) => checkpoint::fsck(&args, common, output),
         Command::Checkpoint(CheckpointCommand::Gc(args)) => checkpoint::gc(&args, common, output),
         Command::Swap(args) => swap::swap(&args, common, output),
+        Command::New(args) => plugin_project::new(&args, common, output),
+        Command::Build(args) => plugin_project::build(&args, common, output),
+        Command::Componentize(args) => plugin_project::componentize(&args, common, output),
+        Command::Test(args) => test::test(&args, common, output),
         Command::Drill(args) => drill::drill(&args, common, output),
         Command::Txn(TxnCommand::List(args)) => txn::list(&args, common, runtime, output),
         Command::Txn(TxnCommand::Commit(args)) => txn::commit(&args, common, runtime, output),

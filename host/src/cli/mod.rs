@@ -10,12 +10,14 @@ mod json;
 mod logging;
 mod main;
 mod output;
+mod plugin_project;
 mod profile;
 mod progress;
 mod run;
 mod serve;
 mod signals;
 mod swap;
+mod test;
 mod txn;
 
 pub use exit::Exit;

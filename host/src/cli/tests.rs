@@ -118,10 +118,6 @@ fn commands_of_later_versions_are_refused_by_name_and_unknown_ones_with_the_near
     let (exit, _, stderr) = weir(&Straw::default(), &["chekc", "job.toml"]);
     assert_eq!(exit, Exit::Refused);
     assert!(stderr.contains("there is no such command") && stderr.contains("did you mean 'check'?"), "{stderr}");
-    let (_, file) = job();
-    let (exit, _, stderr) = weir(&Straw::default(), &["run", &file, "--control"]);
-    assert_eq!(exit, Exit::Refused);
-    assert!(stderr.contains("weir run --control: not in this version"), "{stderr}");
 }
 
 #[test]
