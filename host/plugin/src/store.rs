@@ -105,7 +105,14 @@ impl Running {
 }
 
 impl HostState {
-    pub(crate) fn new(who: Who, limits: Limits, reach: Reach, side_outputs: usize, ticks: Arc<Ticks>, surroundings: Surroundings) -> Self {
+    pub(crate) fn new(
+        who: Who,
+        limits: Limits,
+        reach: Reach,
+        side_outputs: usize,
+        ticks: Arc<Ticks>,
+        surroundings: Surroundings,
+    ) -> Self {
         HostState {
             who,
             limits,

@@ -234,7 +234,8 @@ mod tests {
         let grants =
             Grants { clock: true, random: true, env: [("TZ".to_owned(), crate::Hidden::new("UTC"))].into(), ..Grants::default() };
         let reach = crate::grants::Reach::open(&grants).expect("no folder is opened");
-        let (mut one, mut other) = (Wasi::new(Surroundings::default(), reach.wasi.clone()), Wasi::new(Surroundings::default(), reach.wasi));
+        let (mut one, mut other) =
+            (Wasi::new(Surroundings::default(), reach.wasi.clone()), Wasi::new(Surroundings::default(), reach.wasi));
         assert_ne!([one.random(), one.random()], [other.random(), other.random()]);
         assert_eq!(one.environment(), [("TZ".to_owned(), "UTC".to_owned())]);
         let (wall, now) = (one.wall_ns(), one.now_ns());

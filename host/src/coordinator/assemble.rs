@@ -6,8 +6,8 @@ use super::upload::StoredSnapshot;
 use crate::clock;
 use crate::connectors::{Committable, SplitState};
 use crate::store::manifest::{
-    CommittableManifest, MANIFEST_FORMAT, Manifest, OperatorManifest, PartManifest, SinkManifest, SourceManifest, SourceWatermarks,
-    SubtaskManifest, SwapManifest,
+    CommittableManifest, MANIFEST_FORMAT, Manifest, OperatorManifest, PartManifest, SinkManifest, SourceManifest,
+    SourceWatermarks, SubtaskManifest, SwapManifest,
 };
 use base64::Engine as _;
 use std::collections::{BTreeMap, BTreeSet};

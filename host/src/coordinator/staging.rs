@@ -93,6 +93,11 @@ fn check(parts: &JobParts, operator: usize, old: &PluginFacts, new: &PluginFacts
         );
         return Err(Problem::new(place(), what, "keep names, order, kinds and schema versions of the states"));
     }
+    if old.checkpointed || new.checkpointed {
+        let whose = if old.checkpointed { "the plugin that runs" } else { "this one" };
+        let what = format!("{whose} has state of its own, of no key, which is not handed over under way in this version");
+        return Err(Problem::new(place(), what, "stop the job, and start it with the new component in the job file"));
+    }
     // The graph that the job would have with it tells what else does not fit: inputs, side outputs that are read.
     let mut facts = parts.facts.clone();
     facts.insert(spec.name.clone(), new.clone());

@@ -70,11 +70,11 @@ impl Subject {
 
     /// A setup with empty folders of its own, if the plugin asks for any; kept as long as they.
     fn alone(&self) -> Result<(TaskSetup, Option<Folders>), String> {
-        if !self.plugin.imports_files() {
+        if !self.plugin.acts_outside() {
             return Ok((self.setup.clone(), None));
         }
         let folders = Folders::new(&self.folders).map_err(|problem| problem.to_string())?;
-        let grants = Grants { folders: folders.grants() };
+        let grants = Grants { folders: folders.grants(), ..Grants::default() };
         Ok((TaskSetup { grants, ..self.setup.clone() }, Some(folders)))
     }
 }

@@ -6,7 +6,7 @@ use super::trace::{Plan, Trace, run};
 use super::{Subject, Wish, limits};
 use crate::graph::Problem;
 use crate::graph::units::counted;
-use weir_plugin::{CallError, CallErrorKind, OperatorInstance, PluginKind, Surroundings};
+use weir_plugin::{CallError, CallErrorKind, Grants, OperatorInstance, PluginKind, Surroundings};
 
 /// How far another clock is ahead: years, so that no rounding hides it.
 const AHEAD_NS: u64 = 1_234_567_890_123_456_789;
@@ -173,7 +173,8 @@ fn replay(compare: &Compare<'_>, wish: &Wish, report: &mut Report) -> Result<(),
             Surroundings { random_seed: OTHER_SEED, ..Surroundings::default() },
         ),
     ] {
-        let imports = |prefix: &&str| compare.subject.plugin.wasi().iter().any(|(import, _)| import.starts_with(*prefix));
+        let imports =
+            |prefix: &&str| compare.subject.plugin.wasi(&Grants::default()).iter().any(|(import, _)| import.starts_with(*prefix));
         if !interfaces.iter().any(imports) {
             report.add("replay", name, Verdict::Holds(what.to_owned()));
             continue;

@@ -1,7 +1,7 @@
 //! What a test of a plugin has found: one line a check.
 
 use serde::Serialize;
-use weir_plugin::{Descriptor, Plugin, PluginKind};
+use weir_plugin::{Descriptor, Grants, Plugin, PluginKind};
 
 /// How a check ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -49,8 +49,9 @@ pub struct Report {
 impl Report {
     pub(super) fn of(plugin: &Plugin, seed: u64) -> Self {
         let descriptor = plugin.describe();
-        let mut imports: Vec<String> = plugin.wasi().iter().map(|(name, gives)| format!("{name}: {gives}")).collect();
-        if plugin.imports_files() {
+        let mut imports: Vec<String> =
+            plugin.wasi(&Grants::default()).iter().map(|(name, gives)| format!("{name}: {gives}")).collect();
+        if plugin.acts_outside() {
             imports.insert(0, "files: the folders that a job grants".to_owned());
         }
         Report {

@@ -43,7 +43,8 @@ impl<'s> Lab<'s> {
     pub fn new(subject: &'s Subject, names: &[String]) -> Result<Self, Problem> {
         let folders = Folders::new(names)?;
         let task = TaskInfo { job: "test".to_owned(), operator: SINK.to_owned(), subtask: 0, parallelism: 1, attempt: 1 };
-        let setup = TaskSetup { task, grants: Grants { folders: folders.grants() }, ..subject.setup.clone() };
+        let setup =
+            TaskSetup { task, grants: Grants { folders: folders.grants(), ..Grants::default() }, ..subject.setup.clone() };
         Ok(Lab { subject, folders, setup, number: 0, committed: Vec::new() })
     }
 
