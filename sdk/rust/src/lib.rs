@@ -23,6 +23,18 @@
 //! weir_sdk::export_operator!(Count);
 //! # fn main() {}
 //! ```
+//!
+//! # State
+//!
+//! | kind | of | for |
+//! |---|---|---|
+//! | [`Value`] | a key | one value, there when the record comes |
+//! | [`Reducing`] | a key | a sum, a maximum, anything that is merged |
+//! | [`List`] | a key | elements that are appended, and read now and then |
+//! | [`Map`] | a key | entries by a key of their own, in its order |
+//! | [`Checkpointed`] | the operator | what belongs to no key: each instance has its own |
+//!
+//! All of it is in every checkpoint, and what a failed call has changed does not count.
 #![deny(unsafe_code)]
 
 mod batch;
@@ -63,7 +75,7 @@ pub use http::{Origin, Request, Response};
 pub use keyed_state::{Column, KeyedState};
 pub use list::List;
 pub use map::Map;
-pub use map_key::MapKey;
+pub use map_key::{AsMapKey, MapKey};
 pub use meta::{HeaderList, Headers, RecordParts};
 pub use operator::{BadRecords, BatchOperator, EndOfInput, EndOfKeyedInput, Info, KeyedOperator, Operator, TimerOperator};
 pub use output::{Bytes, CHUNK_BYTES, Output, Port};

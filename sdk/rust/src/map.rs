@@ -4,7 +4,7 @@ use crate::batch::string_at;
 use crate::encoding::{StateValue, decode_all};
 use crate::error::Error;
 use crate::keyed_state::Column;
-use crate::map_key::MapKey;
+use crate::map_key::{AsMapKey, MapKey};
 use crate::state::Place;
 use crate::store::Store;
 use std::collections::BTreeMap;
@@ -32,7 +32,10 @@ const PAGE: u32 = 4096;
 ///     const STATES: &'static [StateName] = &[StateName::new("readings")];
 ///     fn process(&mut self, record: Record<'_>, readings: &mut Map<String, i64>, out: &mut Output) -> Result<(), Error> {
 ///         match record.text()?.split_once('=') {
-///             Some((sensor, value)) => readings.put(&sensor.to_owned(), &value.parse().map_err(|_| Error::bad_record("no number"))?),
+///             Some((sensor, value)) => {
+///                 let value = value.parse().map_err(|_| Error::bad_record("no number"))?;
+///                 readings.put(sensor, &value);
+///             }
 ///             None => readings.scan(.., |sensor, value| {
 ///                 out.emit(record.key(), format!("{sensor}: {value}"), record.time());
 ///                 Ok(true)
@@ -72,8 +75,8 @@ impl<K: MapKey, V: StateValue> Map<K, V> {
     }
 
     /// The value of an entry, if there is one. Fails for stored bytes that are no `V`.
-    pub fn get(&mut self, key: &K) -> Result<Option<V>, Error> {
-        let key = bytes_of(key);
+    pub fn get<Q: AsMapKey<K> + ?Sized>(&mut self, key: &Q) -> Result<Option<V>, Error> {
+        let key = bytes_of::<K, _>(key);
         if let Some(known) = self.entries.get(&key) {
             return known.value.as_deref().map(|bytes| self.decode(bytes)).transpose();
         }
@@ -84,8 +87,8 @@ impl<K: MapKey, V: StateValue> Map<K, V> {
     }
 
     /// Whether there is an entry.
-    pub fn contains(&mut self, key: &K) -> bool {
-        let key = bytes_of(key);
+    pub fn contains<Q: AsMapKey<K> + ?Sized>(&mut self, key: &Q) -> bool {
+        let key = bytes_of::<K, _>(key);
         if let Some(known) = self.entries.get(&key) {
             return known.value.is_some();
         }
@@ -96,15 +99,15 @@ impl<K: MapKey, V: StateValue> Map<K, V> {
     }
 
     /// Sets the value of an entry.
-    pub fn put(&mut self, key: &K, value: &V) {
+    pub fn put<Q: AsMapKey<K> + ?Sized>(&mut self, key: &Q, value: &V) {
         let mut bytes = Vec::new();
         value.encode(&mut bytes);
-        self.entries.insert(bytes_of(key), Known { value: Some(bytes), changed: true });
+        self.entries.insert(bytes_of::<K, _>(key), Known { value: Some(bytes), changed: true });
     }
 
     /// Removes an entry; an absent one is no error.
-    pub fn remove(&mut self, key: &K) {
-        self.entries.insert(bytes_of(key), Known { value: None, changed: true });
+    pub fn remove<Q: AsMapKey<K> + ?Sized>(&mut self, key: &Q) {
+        self.entries.insert(bytes_of::<K, _>(key), Known { value: None, changed: true });
     }
 
     /// Removes all entries.
@@ -162,17 +165,17 @@ impl<K: MapKey, V: StateValue> Map<K, V> {
         flush(std::iter::once(&mut *self));
         let mut start = match range.start_bound() {
             Bound::Unbounded => Vec::new(),
-            Bound::Included(key) => bytes_of(key),
-            Bound::Excluded(key) => after(&bytes_of(key)),
+            Bound::Included(key) => bytes_of::<K, _>(key),
+            Bound::Excluded(key) => after(&bytes_of::<K, _>(key)),
         };
         let end = match range.end_bound() {
             Bound::Unbounded => Vec::new(),
-            Bound::Excluded(key) => match bytes_of(key) {
+            Bound::Excluded(key) => match bytes_of::<K, _>(key) {
                 // Nothing is below the empty map key.
                 none if none.is_empty() => return Ok(()),
                 key => key,
             },
-            Bound::Included(key) => after(&bytes_of(key)),
+            Bound::Included(key) => after(&bytes_of::<K, _>(key)),
         };
         let Place { store, state, key } = &self.place;
         loop {
@@ -209,9 +212,9 @@ impl<K: MapKey, V: StateValue> Map<K, V> {
     }
 }
 
-fn bytes_of<K: MapKey>(key: &K) -> Vec<u8> {
+fn bytes_of<K, Q: AsMapKey<K> + ?Sized>(key: &Q) -> Vec<u8> {
     let mut bytes = Vec::new();
-    key.encode(&mut bytes);
+    key.encode_key(&mut bytes);
     bytes
 }
 

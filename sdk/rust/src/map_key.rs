@@ -12,6 +12,30 @@ pub trait MapKey: Sized {
     fn decode(bytes: &[u8]) -> Option<Self>;
 }
 
+/// What can stand for a `K` where a map is asked for an entry: a `K`, and `str` for a `String`, `[u8]` for a `Vec<u8>`.
+pub trait AsMapKey<K> {
+    /// Appends the encoding, that of the `K`.
+    fn encode_key(&self, out: &mut Vec<u8>);
+}
+
+impl<K: MapKey> AsMapKey<K> for K {
+    fn encode_key(&self, out: &mut Vec<u8>) {
+        self.encode(out);
+    }
+}
+
+impl AsMapKey<String> for str {
+    fn encode_key(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.as_bytes());
+    }
+}
+
+impl AsMapKey<Vec<u8>> for [u8] {
+    fn encode_key(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self);
+    }
+}
+
 macro_rules! unsigned {
     ($($number:ty)*) => {$(
         impl MapKey for $number {
