@@ -70,12 +70,12 @@ path = "out"
     }
 
     fn start(&self, variables: &[(&str, &str)]) -> Running {
-        let mut running = Running::start(self.scratch.folder(), &["run", "job.toml", "--data", "data", "--control"], variables);
+        // Read before it is started: it may be quick.
         let log = self.scratch.path("data/checkpoints/log");
-        let entries = |log: &Path| std::fs::read_dir(log).map_or(0, Iterator::count);
-        let before = entries(&log);
+        let before = newest_slot(&log);
+        let mut running = Running::start(self.scratch.folder(), &["run", "job.toml", "--data", "data", "--control"], variables);
         // A claim and a checkpoint.
-        running.wait_until("it has a checkpoint", || entries(&log) >= before + 2);
+        running.wait_until("it has a checkpoint", || newest_slot(&log) >= before + 2);
         running
     }
 
@@ -135,6 +135,13 @@ path = "out"
         let fsck = Running::start(self.scratch.folder(), &["checkpoint", "fsck", "job.toml", "--data", "data"], &[]);
         fsck.finish().expect_code(0);
     }
+}
+
+/// The highest slot of a job's log; 0 if there is none.
+fn newest_slot(log: &Path) -> u64 {
+    let entries = std::fs::read_dir(log).into_iter().flatten().flatten();
+    let slots = entries.filter_map(|entry| entry.path().file_stem()?.to_str()?.parse().ok());
+    slots.max().unwrap_or(0)
 }
 
 /// What `weir swap --json` gave.
@@ -208,9 +215,12 @@ fn a_kill_at_every_step_of_a_swap() {
 /// A build that goes wrong on its first record, or while it is on probation.
 #[test]
 fn a_build_that_fails_is_taken_back() {
-    for (action, says) in
-        [("trap", "this build traps"), ("fail", "this build fails"), ("loop", "time"), ("late", "this build traps late")]
-    {
+    for (action, says) in [
+        ("trap", "this build traps"),
+        ("fail", "this build fails"),
+        ("loop", "computed longer than its limit"),
+        ("late", "this build traps late"),
+    ] {
         let case = Case::new(40_000, 6_000);
         let running = case.start(&[]);
         let new = build(&case.scratch, 1, action);
@@ -262,6 +272,35 @@ fn a_build_that_does_not_fit_is_refused() {
     to("count").expect_text(&["no job runs there with --control"]);
 }
 
+/// Some subtasks have exchanged by then: all go back, and the job goes on at once, although its policy is to restart never.
+#[test]
+fn a_swap_whose_checkpoint_is_aborted_leaves_the_old_build() {
+    let case = Case::new(20_000, 4_000);
+    let job = std::fs::read_to_string(case.scratch.path("job.toml")).expect("it was written");
+    case.scratch.write("job.toml", job.replace("\"100ms\"", "\"60s\""));
+    let arguments = ["run", "job.toml", "--data", "data", "--control"];
+    let mut running = Running::start(case.scratch.folder(), &arguments, &[]);
+    let log = case.scratch.path("data/checkpoints/log");
+    running.wait_until("it has claimed", || newest_slot(&log) > 0);
+    // State files can't be stored.
+    let shared = case.scratch.path("data/checkpoints/shared");
+    std::fs::remove_dir_all(&shared).expect("no checkpoint stands yet");
+    std::fs::write(&shared, "").expect("it can be written");
+    let aborted = case.swap(&build(&case.scratch, 1, "good"), &[]).expect_code(1);
+    let told = report(&aborted);
+    let why = told["undone"]["why"].as_str().unwrap_or_default().to_owned();
+    assert!(why.contains("the checkpoint of the swap was aborted"), "{told}");
+    std::fs::remove_file(&shared).expect("it is there");
+    std::fs::create_dir(&shared).expect("it can be made");
+    // It was no fault of the build.
+    let swapped = case.swap(&build(&case.scratch, 1, "good"), &["--probation", "0"]).expect_code(0);
+    assert_eq!(report(&swapped)["outcome"], "exchanged");
+    running.finish().expect_code(0);
+    // Back at the beginning, some keys may have had no record before the second swap.
+    let ends_with_new = |runs: &Vec<(u64, String)>| runs.last().is_some_and(|(_, build)| build == "0001");
+    assert!(case.judge().values().all(ends_with_new));
+}
+
 /// The first goes its way, and the second is told to come again.
 #[test]
 fn one_swap_at_a_time() {
@@ -282,23 +321,42 @@ fn one_swap_at_a_time() {
 #[test]
 fn many_swaps_under_load() {
     let swaps = if soak() { 100 } else { 20 };
-    let case = Case::new(u64::from(swaps) * 12_000 + 60_000, 20_000);
+    // Two seconds for each, which is many times what it takes.
+    let case = Case::new(u64::from(swaps) * 40_000, 20_000);
     let mut running = case.start(&[]);
     running.allow(Duration::from_secs(1_200));
     let builds = [build(&case.scratch, 0, "good"), build(&case.scratch, 1, "good")];
     let mut pauses = Vec::new();
+    let mut resident = Vec::new();
     for n in 1..=swaps {
         let swapped = case.swap(&builds[n as usize % 2], &["--probation", "1"]).expect_code(0);
         pauses.push(report(&swapped)["exchanged"]["pause_us"].as_u64().expect("a pause"));
+        resident.push(resident_bytes(running.pid()));
     }
+    running.signal(rustix::process::Signal::INT);
     running.finish().expect_code(0);
+    // The rest as fast as it goes.
+    let job = std::fs::read_to_string(case.scratch.path("job.toml")).expect("it was written");
+    case.scratch.write("job.toml", job.replace("rate = 20000\n", ""));
+    Running::start(case.scratch.folder(), &["run", "job.toml", "--data", "data"], &[]).finish().expect_code(0);
     assert_eq!(case.builds().len() as u32, swaps + 1);
     case.fsck();
     pauses.sort_unstable();
     let p99 = pauses[(pauses.len() * 99).div_ceil(100) - 1];
     println!("{swaps} swaps, pause p50 {} µs, p99 {p99} µs", pauses[pauses.len() / 2]);
+    // Both builds are loaded once; what they replace is let go.
+    let (early, late) = (resident[4], *resident.last().expect("there were swaps"));
+    println!("{} MiB resident after 5 swaps, {} after the last", early >> 20, late >> 20);
+    assert!(late < early + (64 << 20), "memory grows with every swap: {resident:?}");
     // Far above what it takes: a machine that is busy with something else may not let a thread run for a while.
     assert!(p99 < 100_000, "the longest pauses: {pauses:?}");
+}
+
+/// Memory of a process.
+fn resident_bytes(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the kernel says it");
+    line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number") << 10
 }
 
 /// Each language goes on with the state of the one before.
@@ -306,7 +364,7 @@ fn many_swaps_under_load() {
 fn the_language_changes_while_the_job_runs() {
     let case = FlightsCase::new(FlightsOptions {
         parallelism: 2,
-        rows: 9_000,
+        rows: 27_000,
         files: 2,
         rate: Some(3_000),
         ..FlightsOptions::default()

@@ -30,7 +30,11 @@ pub(super) fn swap(args: &SwapArgs, common: &Common, output: &mut Output<'_>) ->
         let next = "start it with: weir run JOB --control";
         return refuse(&[Problem::new(format!("data folder {}", data.display()), error.to_string(), next)], common, output);
     }
-    let last = heard.last().cloned().unwrap_or(SwapReply::Ended);
+    if heard.last().is_none_or(|reply| !is_result(reply, args, &wish)) {
+        // Its process is gone.
+        heard.push(SwapReply::Ended);
+    }
+    let last = heard.last().cloned().expect("the conversation has an end");
     let exit = exit_of(&last);
     if json {
         output.json(&document(&args.operator, &heard, exit));

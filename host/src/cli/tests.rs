@@ -121,6 +121,14 @@ fn commands_of_later_versions_are_refused_by_name_and_unknown_ones_with_the_near
 }
 
 #[test]
+fn a_swap_needs_a_job_that_listens() {
+    let (_folder, file) = job();
+    let (exit, stdout, stderr) = weir(&Straw::default(), &["swap", &file, "count", "x.wasm"]);
+    assert_eq!((exit, stdout.as_str()), (Exit::Refused, ""));
+    assert!(stderr.contains("no job runs there with --control") && stderr.contains("weir run JOB --control"), "{stderr}");
+}
+
+#[test]
 fn usage_errors_exit_as_refused_before_start() {
     for words in
         [&["run"][..], &["run", "x", "--fresh", "--from", "1-1"], &["run", "x", "--from", "17"], &["check", "x", "-q", "-v"], &[]]

@@ -319,7 +319,11 @@ impl Swaps {
                 let swap = self.under_way.take();
                 let pauses = swap.as_ref().map_or(&[][..], |swap| &swap.pauses);
                 let longest = |of: fn(&ExchangePause) -> Duration| {
-                    pauses.iter().map(of).max().map_or(0, |pause| u64::try_from(pause.as_micros()).unwrap_or(u64::MAX))
+                    pauses
+                        .iter()
+                        .map(of)
+                        .max()
+                        .map_or(0, |pause| u64::try_from(pause.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX))
                 };
                 let (pause_us, barrier_us) = (longest(|pause| pause.exchange), longest(|pause| pause.barrier));
                 let (at, took) = completed.map_or((String::new(), Duration::ZERO), |(id, took)| (id.to_string(), took));

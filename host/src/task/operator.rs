@@ -80,7 +80,7 @@ pub trait StreamOperator: Send {
         CallTimes::default()
     }
 
-    /// Whether it is on probation: what traps is a failure then, also where bad records are left out.
+    /// Whether it is on probation: a trap is a failure then, and nobody looks for a record to blame.
     fn set_on_probation(&mut self, _on_probation: bool) {}
 
     /// A clean end.

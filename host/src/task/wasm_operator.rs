@@ -119,3 +119,28 @@ impl StreamOperator for WasmOperator {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another build may have its side outputs in another order, and some that nobody reads.
+    #[test]
+    fn side_outputs_are_found_by_name_in_the_place_of_another_build() {
+        let chunk = |value: &[u8]| {
+            let mut records = RecordBatch::new();
+            records.push(b"", value, 0);
+            records
+        };
+        let sides = vec![(0, vec![chunk(b"new")]), (1, vec![chunk(b"late"), chunk(b"later")]), (2, vec![chunk(b"bad")])];
+        let output = weir_plugin::Output { sides, ..Default::default() };
+        let placed = |places: Option<&[Option<u32>]>| -> Vec<(u32, Vec<u8>)> {
+            let sides = processed_of(output.clone(), places).sides;
+            sides.into_iter().map(|(side, records)| (side, records.value_or_null(0).unwrap_or_default().to_vec())).collect()
+        };
+        let text = |side: u32, value: &[u8]| (side, value.to_vec());
+        assert_eq!(placed(None), [text(0, b"new"), text(1, b"late"), text(1, b"later"), text(2, b"bad")]);
+        let places = [None, Some(1), Some(0)];
+        assert_eq!(placed(Some(&places)), [text(1, b"late"), text(1, b"later"), text(0, b"bad")]);
+    }
+}

@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn each_record_gives_count_and_build() {
-        let mut harness = Harness::open(ManyBuilds, "{}").unwrap();
+        let mut harness = Harness::open(ManyBuilds::default(), "{}").unwrap();
         let records: Vec<_> = [[7, 0], [1, 1], [7, 0]].iter().map(|key| (key, "", 1)).collect();
         harness.send_in_batches(0, &records, 2).unwrap();
         let lines: Vec<_> = harness.take_main().iter().map(|record| record.text().to_owned()).collect();

@@ -70,7 +70,7 @@ pub struct SupervisedOperator {
     past: CallTimes,
     /// What timers wait for: a fresh instance must know it, too.
     clocks: TimerClocks,
-    /// Whether a trap is a failure also where bad records are skipped.
+    /// Whether a trap is a failure, and its batch is not run again.
     on_probation: bool,
     /// Start of the current window (in ticks), and the fresh instances in it.
     window: (u64, u32),
@@ -116,7 +116,7 @@ impl SupervisedOperator {
             match Verdict::of(&error.kind) {
                 Verdict::Bad(bad) if policy == BadRecordPolicy::Fail => return Err(rest.failure(bad, error)),
                 Verdict::Bad(bad) => rest.remove(bad, &mut skipped),
-                Verdict::Suspect if self.may_replay() && !(self.on_probation && policy == BadRecordPolicy::Skip) => {
+                Verdict::Suspect if self.may_replay() && !self.on_probation => {
                     return self.replay(port, rest, state, policy, skipped, Some(error));
                 }
                 Verdict::Suspect | Verdict::Task => return Err(Failure::Task(error)),
@@ -153,7 +153,7 @@ impl SupervisedOperator {
         }
     }
 
-    /// On probation a trap is a failure, also where bad records are skipped: it is the build that is in doubt, not the record.
+    /// On probation a trap is a failure, whether or not a record causes it: it is the build that is in doubt.
     pub fn set_on_probation(&mut self, on_probation: bool) {
         self.on_probation = on_probation;
     }

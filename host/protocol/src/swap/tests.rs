@@ -117,7 +117,7 @@ fn an_attempt_that_ends_before_the_exchange_undoes_the_swap() {
     let undone = SwapEffect::Undone { operator: 0, failed: false };
     let mut staging = machine();
     tell(&mut staging, request("b", 3));
-    assert_eq!(tell(&mut staging, SwapEvent::AttemptEnded), [undone.clone()]);
+    assert_eq!(tell(&mut staging, SwapEvent::AttemptEnded), std::slice::from_ref(&undone));
     let mut staged = machine();
     tell(&mut staged, request("b", 3));
     tell(&mut staged, SwapEvent::Staged);
