@@ -1,12 +1,13 @@
 """Writes each value and a newline to files that appear whole, in the folder that the job grants as `out`.
 
-What a transaction has written lies in `.staged/`, where readers do not look. Prepare makes it durable; commit moves it to its place by one
-rename that never replaces.
+What a transaction has written lies in `.staged/`, where readers do not look. Prepare makes it durable, and then a marker beside it; commit
+moves it to its place by one rename that never replaces. The marker alone says: committed, even if a reader has taken the file away.
 """
 
 import weir
 
 STAGED = ".staged"
+MARKER = ".prepared"
 
 
 class Writer(weir.SinkWriter):
@@ -33,9 +34,14 @@ class Writer(weir.SinkWriter):
     def prepare(self, checkpoint: str, end_of_input: bool) -> weir.Prepared | None:
         if not self.written:
             return None
-        # The content, then its name: after that a crash loses nothing of it.
+        # The content, the marker that vouches for it, the names of both: after that a crash loses nothing.
         self.out.sync(self.file)
+        self.out.append(self.file + MARKER, b"")
+        self.out.sync(self.file + MARKER)
         self.out.sync(STAGED)
+        # A newer attempt of the job may have aborted it meanwhile: it removes the marker after the file, so one of the two sees the other.
+        if not self.out.exists(self.file):
+            raise weir.Fatal(f"{self.file} was aborted by somebody else")
         return weir.Prepared(1, b"")
 
 
@@ -44,11 +50,18 @@ class Committer(weir.SinkCommitter):
         self.out = task.folder("out")
         self.sink = task.operator
 
+    def look(self, transaction: str) -> tuple[bool, bool]:
+        """Whether the staged file is there, and the marker. The file first: a rename between the two must not seem like a loss."""
+        file = f"{STAGED}/{transaction}"
+        return self.out.exists(file), self.out.exists(file + MARKER)
+
     def commit(self, what: weir.Committable) -> weir.Outcome:
         try:
             outcome = self.status(what)
-            if outcome.kind == "retry" and self.out.rename(f"{STAGED}/{what.id}", what.id):
-                return weir.Outcome.COMMITTED
+            if outcome.kind == "retry":
+                if self.out.rename(f"{STAGED}/{what.id}", what.id):
+                    return weir.Outcome.COMMITTED
+                return weir.Outcome.lost(f"{what.id} is there already and is another file")
             if outcome == weir.Outcome.ALREADY_COMMITTED:
                 # Who renamed it may have died before that was durable.
                 self.out.sync("")
@@ -58,26 +71,41 @@ class Committer(weir.SinkCommitter):
             return weir.Outcome.retry(str(error))
 
     def status(self, what: weir.Committable) -> weir.Outcome:
-        # The staged file first: a rename between the two looks must not seem like a loss.
-        staged = self.out.exists(f"{STAGED}/{what.id}")
-        if self.out.exists(what.id):
-            return weir.Outcome.ALREADY_COMMITTED
-        if staged:
-            return weir.Outcome.retry("prepared, not committed yet")
-        return weir.Outcome.lost(f"neither {STAGED}/{what.id} nor {what.id} is there: somebody removed them")
+        match self.look(what.id):
+            case True, True:
+                return weir.Outcome.retry("prepared, not committed yet")
+            case False, True:
+                return weir.Outcome.ALREADY_COMMITTED
+            case _:
+                return weir.Outcome.lost(f"{STAGED}/{what.id}{MARKER} is gone: an abort was begun, or somebody removed it")
 
     def abort(self, transaction: str) -> weir.AbortOutcome:
         try:
-            if self.out.exists(transaction):
+            file, marker = self.look(transaction)
+            if marker and not file:
                 return weir.AbortOutcome.COMMITTED
-            self.out.remove(f"{STAGED}/{transaction}")
+            # The marker goes first, and durably: alone it would say committed.
+            if marker:
+                self.out.remove(f"{STAGED}/{transaction}{MARKER}")
+                self.out.sync(STAGED)
+            if file:
+                self.out.remove(f"{STAGED}/{transaction}")
+                # An older attempt may have made it again.
+                self.out.remove(f"{STAGED}/{transaction}{MARKER}")
+                self.out.sync(STAGED)
             return weir.AbortOutcome.ABORTED
         except weir.FilesError as error:
             return weir.AbortOutcome.retry(str(error))
 
     def list_dangling(self) -> list[str]:
         # <lineage>.<generation>.<sink>.<subtask>.<number>; other sinks may use the folder, too.
-        return [name for name in self.out.list(STAGED) if name.split(".")[2] == self.sink]
+        found = {name.removesuffix(MARKER) for name in self.out.list(STAGED)}
+        return sorted(name for name in found if name.split(".")[2] == self.sink)
 
     def forget(self, transaction: str) -> None:
-        """The committed file itself is the answer to a repeated commit: nothing else is kept."""
+        file, marker = self.look(transaction)
+        if file:
+            raise weir.Fatal(f"{transaction} is to be forgotten, but it is not committed")
+        if marker:
+            self.out.remove(f"{STAGED}/{transaction}{MARKER}")
+            self.out.sync(STAGED)

@@ -21,12 +21,17 @@ class {{Name}}Test(unittest.TestCase):
         sink, committable = prepared(folders)
         # Power is lost: what was prepared survives, out of sight.
         folders.crash()
-        self.assertEqual(list(folders.files("out")), [f".staged/{TRANSACTION}"])
+        self.assertEqual(list(folders.files("out")), [f".staged/{TRANSACTION}", f".staged/{TRANSACTION}.prepared"])
         self.assertEqual(sink.list_dangling(), [TRANSACTION])
         self.assertEqual(sink.commit(committable), [Outcome.COMMITTED])
         self.assertEqual(sink.commit(committable), [Outcome.ALREADY_COMMITTED])
         self.assertEqual(sink.abort(TRANSACTION), AbortOutcome.COMMITTED)
-        self.assertEqual(folders.files("out"), {TRANSACTION: b"one\ntwo\n"})
+        # A reader may take the file: a repeat still knows.
+        self.assertEqual(folders.files("out")[TRANSACTION], b"one\ntwo\n")
+        folders.folder("out").remove(TRANSACTION)
+        self.assertEqual(sink.commit(committable), [Outcome.ALREADY_COMMITTED])
+        sink.forget(TRANSACTION)
+        self.assertEqual((folders.files("out"), sink.list_dangling()), ({}, []))
 
     def test_an_abort_leaves_nothing(self):
         folders = MemoryFolders("out")
@@ -50,7 +55,7 @@ class {{Name}}Test(unittest.TestCase):
             (first,) = sink.commit(committable)
             folders.crash()
             sink.commit(committable)
-            self.assertEqual(folders.files("out"), {TRANSACTION: b"one\ntwo\n"})
+            self.assertEqual(folders.files("out")[TRANSACTION], b"one\ntwo\n")
             if first == Outcome.COMMITTED:
                 break
 
