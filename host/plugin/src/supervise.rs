@@ -108,6 +108,12 @@ impl Retries {
     }
 }
 
+/// Whether an instance has grown so far since it was opened that a fresh one should take its place. The runtimes of some languages
+/// lose memory with each call; those that need much from the start are left alone. All in bytes.
+fn has_outgrown(opened: usize, now: usize, limit: usize) -> bool {
+    now > limit / 4 * 3 && now.saturating_sub(opened) > limit / 4
+}
+
 /// What a failed call means for the batch.
 enum Verdict {
     /// These records (index in the batch of the call) are bad; nothing else is known to be wrong.

@@ -9,7 +9,7 @@
 //! which no fresh instance has. A trap of theirs is a task failure.
 
 use super::rest::Rest;
-use super::{BadRecord, BadRecordPolicy, Failure, Processed, Retries, Verdict};
+use super::{BadRecord, BadRecordPolicy, Failure, Processed, Retries, Verdict, has_outgrown};
 use crate::batch::RecordBatch;
 use crate::engine::ticks_in;
 use crate::error::CallError;
@@ -65,6 +65,8 @@ pub struct SupervisorCounts {
 pub struct SupervisedOperator {
     spec: OperatorSpec,
     instance: Option<OperatorInstance>,
+    /// Bytes of memory that the instance had when it was opened.
+    opened_bytes: usize,
     counts: SupervisorCounts,
     /// Of the instances that are gone.
     past: CallTimes,
@@ -82,11 +84,12 @@ impl SupervisedOperator {
     /// # Panics
     /// If the plugin is a sink.
     pub fn new(spec: OperatorSpec) -> Result<Self, CallError> {
-        let instance = Some(OperatorInstance::new(&spec.plugin, &spec.setup)?);
+        let instance = OperatorInstance::new(&spec.plugin, &spec.setup)?;
         let window = (spec.plugin.now(), 0);
         Ok(SupervisedOperator {
             spec,
-            instance,
+            opened_bytes: instance.memory_bytes(),
+            instance: Some(instance),
             counts: SupervisorCounts::default(),
             past: CallTimes::default(),
             clocks: TimerClocks::default(),
@@ -280,11 +283,19 @@ impl SupervisedOperator {
     }
 
     fn instance(&mut self) -> Result<&mut OperatorInstance, CallError> {
+        if has_outgrown(self.opened_bytes, self.memory_bytes(), self.spec.setup.limits.memory) {
+            self.past = self.times();
+            self.counts.fresh_instances += 1;
+            if let Some(Err(error)) = self.instance.take().map(OperatorInstance::close) {
+                tracing::warn!("{error}\nIt was to be replaced, since it has grown; a fresh instance goes on.");
+            }
+        }
         match &mut self.instance {
             Some(instance) => Ok(instance),
             gone => {
                 let fresh = gone.insert(OperatorInstance::new(&self.spec.plugin, &self.spec.setup)?);
                 fresh.set_clocks(self.clocks);
+                self.opened_bytes = fresh.memory_bytes();
                 Ok(fresh)
             }
         }

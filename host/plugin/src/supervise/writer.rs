@@ -1,7 +1,7 @@
 //! A sink writer whose bad records are left out. Its traps are task failures.
 
 use super::rest::Rest;
-use super::{BadRecord, BadRecordPolicy, Failure, Retries, Verdict};
+use super::{BadRecord, BadRecordPolicy, Failure, Retries, Verdict, has_outgrown};
 use crate::batch::RecordBatch;
 use crate::error::CallError;
 use crate::load::Plugin;
@@ -13,6 +13,9 @@ use std::sync::Arc;
 /// A sink writer of one subtask.
 pub struct SupervisedWriter {
     instance: SinkWriterInstance,
+    /// Bytes of memory that the instance had when it was opened.
+    opened_bytes: usize,
+    setup: TaskSetup,
     retries: Retries,
 }
 
@@ -22,11 +25,20 @@ impl SupervisedWriter {
     /// # Panics
     /// If the plugin is an operator.
     pub fn new(plugin: &Arc<Plugin>, setup: &TaskSetup, retries: Retries) -> Result<Self, CallError> {
-        Ok(SupervisedWriter { instance: SinkWriterInstance::new(plugin, setup)?, retries })
+        let instance = SinkWriterInstance::new(plugin, setup)?;
+        Ok(SupervisedWriter { opened_bytes: instance.memory_bytes(), instance, setup: setup.clone(), retries })
     }
 
-    /// Opens the transaction that the following writes belong to.
+    /// Opens the transaction that the following writes belong to. No other one is open, so an instance that has grown may be
+    /// replaced first.
     pub fn begin(&mut self, transaction: &str) -> Result<(), CallError> {
+        if has_outgrown(self.opened_bytes, self.instance.memory_bytes(), self.setup.limits.memory) {
+            let fresh = SinkWriterInstance::new(self.instance.plugin(), &self.setup)?;
+            self.opened_bytes = fresh.memory_bytes();
+            if let Err(error) = std::mem::replace(&mut self.instance, fresh).close() {
+                tracing::warn!("{error}\nIt was replaced, since it had grown; a fresh instance goes on.");
+            }
+        }
         let instance = &mut self.instance;
         self.retries.run(|| instance.begin(transaction))
     }

@@ -264,3 +264,36 @@ fn a_sink_writes_all_but_what_it_refuses() {
     assert!(writer.write(&letters("xx"), BadRecordPolicy::Skip).expect("all are refused").len() == 2);
     assert_eq!(std::fs::read(folder.path().join("f")).expect("the file"), b"kakb");
 }
+
+/// A MiB of memory is lost with each call.
+const LEAK: &str = "(drop (memory.grow (i32.const 16)))";
+
+fn four_mib() -> Limits {
+    Limits { memory: 4 << 20, ..Limits::default() }
+}
+
+#[test]
+fn an_operator_that_loses_memory_goes_on_in_fresh_instances() {
+    let leaky = Guest::operator(&[], &[]).process(LEAK.to_owned() + ECHO);
+    let mut operator = supervise_with(&leaky, TaskSetup { limits: four_mib(), ..setup() });
+    for _ in 0..50 {
+        let done = operator.process(0, &letters("ab"), None, BadRecordPolicy::Fail).expect("it goes on");
+        assert_eq!(values(&done.output.main).concat(), "ab");
+        assert!(operator.memory_bytes() <= 4 << 20);
+    }
+    let counts = operator.counts();
+    assert_eq!((counts.traps, counts.skipped), (0, 0));
+    assert!((10..=25).contains(&counts.fresh_instances), "{counts:?}");
+}
+
+#[test]
+fn a_writer_that_loses_memory_goes_on_in_fresh_instances() {
+    let leaky = Guest::sink().body("sink-writer#begin", format!("{LEAK} (call $ok)"));
+    let setup = TaskSetup { limits: four_mib(), ..setup() };
+    let mut writer = SupervisedWriter::new(&load(&leaky).expect("it loads"), &setup, NO_PAUSE).expect("it opens");
+    for number in 0..50 {
+        writer.begin(&format!("l.1.out.0.{number}")).expect("it begins");
+        writer.write(&letters("ab"), BadRecordPolicy::Fail).expect("it writes");
+        writer.prepare("1-1", false).expect("it prepares");
+    }
+}
