@@ -1,5 +1,6 @@
 //! Plugins in C, Go, JavaScript and Python give what the one in Rust gives, also over a kill; their states are the same, byte for byte.
 
+use std::collections::BTreeSet;
 use weir_tests::flights::{FlightsCase, FlightsOptions};
 use weir_tests::join::JoinCase;
 use weir_tests::process::{Ended, Running};
@@ -272,6 +273,70 @@ fn a_javascript_operator_has_all_that_the_contract_gives() {
         "at the end: greet aside timer world so ö",
     ];
     assert_eq!(committed(&scratch), expected);
+}
+
+/// A job over 30,000 numbers of 40 keys is killed after its second checkpoint, and goes on with so many subtasks.
+fn numbers_over_a_kill(plugin: &str, parallelism: [u32; 2]) -> Vec<String> {
+    let scratch = Scratch::new();
+    let write = |parallelism: u32| {
+        scratch.write(
+            "job.toml",
+            format!(
+                r#"
+[job]
+name = "numbers"
+[checkpoint]
+interval = "100ms"
+[[source]]
+name = "numbers"
+connector = "sequence"
+count = 30000
+keys = 40
+value_bytes = 20
+rate = 10000
+[[operator]]
+name = "op"
+plugin = "{}"
+from = "numbers"
+parallelism = {parallelism}
+on_bad_record = "drop"
+[[sink]]
+name = "out"
+connector = "file"
+path = "out"
+from = "op"
+"#,
+                guest(plugin).display()
+            ),
+        );
+    };
+    let run =
+        |variables: &[(&str, &str)]| Running::start(scratch.folder(), &["run", "job.toml", "--data", "data"], variables).finish();
+    write(parallelism[0]);
+    let killed = run(&[("WEIR_CRASH_AT", "committed:2")]);
+    assert!(killed.was_killed(), "{killed:?}");
+    write(parallelism[1]);
+    run(&[]).expect_code(0);
+    judge::lines(&scratch.path("out")).expect("committed files are whole")
+}
+
+#[test]
+fn lists_and_maps_in_javascript_are_exact_over_a_kill() {
+    let told = numbers_over_a_kill("hoard_js", [2, 2]);
+    let all: BTreeSet<u32> = told.iter().filter_map(|line| line.strip_prefix("all ")?.parse().ok()).collect();
+    let greatest: BTreeSet<&str> = told.iter().filter_map(|line| line.strip_prefix("greatest ")).collect();
+    assert!(all.iter().copied().eq(0..30_000), "{} numbers are in lists", all.len());
+    // Each once: 400 of each key in its map.
+    assert_eq!((told.len(), greatest.len()), (46_000, 16_000));
+}
+
+#[test]
+fn operator_state_in_javascript_is_exact_over_a_kill_and_another_parallelism() {
+    let told = numbers_over_a_kill("own_count_js", [2, 3]);
+    let add =
+        |column| told.iter().map(|line| line.split(' ').nth(column).and_then(|n| n.parse::<u64>().ok())).sum::<Option<u64>>();
+    let good = || (0..30_000u64).filter(|number| number % 100 != 77);
+    assert_eq!((told.len(), add(0), add(1)), (3, Some(good().count() as u64), Some(good().sum())));
 }
 
 #[test]
