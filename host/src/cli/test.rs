@@ -73,9 +73,24 @@ pub(super) fn facts(report: &Report) -> Vec<String> {
         vec![format!("{}, {size}, sha256 {}", report.plugin, report.sha256), format!("  {}", report.facts.join("; "))];
     match &report.imports[..] {
         [] => lines.push("  imports nothing beside the contract".to_owned()),
-        imports => lines.extend(imports.iter().map(|import| format!("  imports {import}"))),
+        imports => lines.extend(by_what_they_give(imports).into_iter().map(|import| format!("  imports {import}"))),
     }
     lines
+}
+
+/// Imports that give the same as one line, without their versions: runtimes of languages have dozens.
+fn by_what_they_give(imports: &[String]) -> Vec<String> {
+    let mut lines: Vec<(Vec<&str>, &str)> = Vec::new();
+    for import in imports {
+        // The package's own colon has no blank after it.
+        let (name, gives) = import.split_once(": ").expect("an import says what it gives");
+        let name = name.split('@').next().unwrap_or(name);
+        match lines.iter_mut().find(|(_, given)| *given == gives) {
+            Some((names, _)) => names.push(name),
+            None => lines.push((vec![name], gives)),
+        }
+    }
+    lines.into_iter().map(|(names, gives)| format!("{}: {gives}", names.join(", "))).collect()
 }
 
 fn lines(report: &Report) -> Vec<String> {
@@ -104,4 +119,28 @@ fn lines(report: &Report) -> Vec<String> {
     };
     lines.extend([String::new(), end]);
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn imports_that_give_the_same_stand_in_one_line() {
+        let imports =
+            ["files: what a job grants", "wasi:io/poll@0.2.9: ease", "wasi:cli/exit@0.2.9: a trap", "wasi:io/error@0.2.9: ease"];
+        let lines = by_what_they_give(&imports.map(str::to_owned));
+        assert_eq!(lines, ["files: what a job grants", "wasi:io/poll, wasi:io/error: ease", "wasi:cli/exit: a trap"]);
+    }
+
+    #[test]
+    fn a_config_is_an_object_here_or_in_a_file() {
+        assert_eq!(config(None).expect("none is empty"), json!({}));
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        std::fs::write(file.path(), r#"{"a":1}"#).expect("written");
+        assert_eq!(config(Some(&format!("@{}", file.path().display()))).expect("a file"), json!({ "a": 1 }));
+        for wrong in ["[]", "{", "@/no/such/file"] {
+            assert!(config(Some(wrong)).is_err(), "{wrong}");
+        }
+    }
 }
