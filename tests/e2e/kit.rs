@@ -118,6 +118,11 @@ fn a_trap_on_a_record_is_caught_and_a_hang() {
 }
 
 #[test]
+fn a_plugin_that_keeps_its_records_in_memory_is_caught() {
+    is_caught("probe_go", &json!({}), "an instance does not grow with its records", "it blows up");
+}
+
+#[test]
 fn an_operator_that_refuses_all_generated_records_asks_for_an_input() {
     let (ended, report) = kit("parse_flights", &json!({}), None);
     assert_eq!(failed(&report), ["it processes records"]);
