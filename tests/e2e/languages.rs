@@ -176,9 +176,17 @@ fn a_plugin_that_is_granted_the_clock_sees_the_time() {
     assert!(lines.len() > 400 && lines.iter().all(is_now), "{lines:?}");
 }
 
-/// A job with a guest that looks around, over these lines, which come slowly enough for most to be in calls of their own.
-/// `more`: more lines for the operator.
+/// A job with a guest that looks around, over these lines. `more`: more lines for the operator.
 fn probe(plugin: &str, more: &str, lines: &[&str]) -> (Scratch, Ended) {
+    probe_at("", plugin, more, lines)
+}
+
+/// The same with lines that come slowly enough for most to be in calls of their own.
+fn probe_slowly(plugin: &str, lines: &[&str]) -> (Scratch, Ended) {
+    probe_at("rate = 50", plugin, "", lines)
+}
+
+fn probe_at(rate: &str, plugin: &str, more: &str, lines: &[&str]) -> (Scratch, Ended) {
     let scratch = Scratch::new();
     scratch.write("in.txt", lines.join("\n") + "\n");
     scratch.write(
@@ -194,7 +202,7 @@ name = "in"
 connector = "file"
 path = "in.txt"
 format = "lines"
-rate = 50
+{rate}
 [[operator]]
 name = "look"
 plugin = "{}"
@@ -223,7 +231,8 @@ fn committed(scratch: &Scratch) -> Vec<String> {
 fn a_go_runtime_finds_nothing_and_keeps_its_memory() {
     let large = "x".repeat(200_000);
     let lines = ["sleep", "world", "xxx", &large, &large, &large, &large];
-    let (scratch, ended) = probe("probe_go", "", &lines);
+    // Enough for it never to be replaced by a fresh instance, which would have kept nothing.
+    let (scratch, ended) = probe_at("rate = 50", "probe_go", "limits = { memory = \"512MiB\" }", &lines);
     let ended = ended.expect_code(0);
     assert!(ended.stderr.contains("seen on standard error"), "{}", ended.stderr);
     let kept = (1..=5).map(|n| format!("kept {}", 64 * n));
@@ -235,7 +244,7 @@ fn a_go_runtime_finds_nothing_and_keeps_its_memory() {
 /// State on demand: the host asks the guest for memory in the middle of the guest's own call.
 #[test]
 fn state_on_demand_in_go_is_read_when_it_is_asked_for() {
-    let (scratch, ended) = probe("probe_go", "", &["demand one", "demand two", "xxx", "demand", "demand three"]);
+    let (scratch, ended) = probe_slowly("probe_go", &["demand one", "demand two", "xxx", "demand", "demand three"]);
     ended.expect_code(0);
     assert_eq!(committed(&scratch), ["held \"\"", "held \" one\"", "kept 64", "held \" two\"", "held \"\""]);
 }
@@ -243,7 +252,7 @@ fn state_on_demand_in_go_is_read_when_it_is_asked_for() {
 /// The same in C, and the calls at the end of input.
 #[test]
 fn state_on_demand_in_c_is_read_when_it_is_asked_for() {
-    let (scratch, ended) = probe("probe_c", "", &["demand one", "demand two", "demand", "demand three"]);
+    let (scratch, ended) = probe_slowly("probe_c", &["demand one", "demand two", "demand", "demand three"]);
     ended.expect_code(0);
     assert_eq!(committed(&scratch), ["held \"\"", "held \" one\"", "held \" two\"", "held \"\"", "end of 0", "left \" three\""]);
 }

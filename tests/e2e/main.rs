@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod collections;
+mod compatibility;
 mod damage;
 mod disks;
 mod drill;

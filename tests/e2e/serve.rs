@@ -242,7 +242,7 @@ fn what_a_daemon_does_not_take_it_refuses_with_its_reason() {
 fn a_client_of_a_killed_daemon_hears_that_it_is_gone() {
     let mut daemon = Daemon::start();
     daemon.signal(Signal::KILL);
-    daemon.weir(&["list"]).expect_code(2).expect_text(&["daemon at http://127.0.0.1:", "start it again"]);
+    daemon.weir(&["list"]).expect_code(2).expect_text(&["no daemon runs there", "weir serve"]);
 }
 
 /// Two builds of one operator: in Rust and in C, on the same state.
@@ -263,4 +263,42 @@ fn a_plugin_is_exchanged_in_a_job_of_the_daemon() {
     case.judge().expect("its output is exact");
     let ended = daemon.request("POST", "/v1/jobs/swapped/swap", &token, &body("carrier_stats"));
     assert!(ended.starts_with("HTTP/1.1 409 ") && ended.contains("does not run"), "{ended}");
+}
+
+/// Neither half a request, nor a job file without an end, keeps a daemon from ending.
+#[test]
+fn a_daemon_ends_whatever_its_clients_do() {
+    let mut daemon = Daemon::start();
+    let address = std::fs::read_to_string(daemon.scratch.path("home/address")).expect("it listens");
+    let mut half = TcpStream::connect(address.trim().strip_prefix("http://").expect("an address")).expect("it listens");
+    half.write_all(b"GET /v1/jobs HTTP/1.1\r\nHost: x\r\n").expect("it reads");
+    let endless = daemon.scratch.path("endless.toml");
+    let made = std::process::Command::new("mkfifo").arg(&endless).status().expect("mkfifo is there");
+    assert!(made.success());
+    let body = format!("{{\"job_file\": \"{}\"}}", endless.display());
+    let request = format!(
+        "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        daemon.token(),
+        body.len()
+    );
+    let mut waits = TcpStream::connect(address.trim().strip_prefix("http://").expect("an address")).expect("it listens");
+    waits.write_all(request.as_bytes()).expect("it reads");
+    daemon.wait_until("it has heard both", |daemon| daemon.get("/openapi.json").is_some());
+    daemon.signal(Signal::TERM).expect_code(0);
+    drop((half, waits));
+}
+
+/// What can't be read among its records keeps no other job from being resumed.
+#[test]
+fn a_damaged_record_is_told_and_keeps_no_other_job() {
+    let mut daemon = Daemon::start();
+    let case = named("long", FlightsOptions { rows: 6_000, rate: Some(3_000), ..FlightsOptions::default() });
+    daemon.submit(&case).expect_code(0);
+    daemon.wait_until("something is committed", |_| !case.parts().is_empty());
+    daemon.signal(Signal::KILL);
+    daemon.scratch.write("home/jobs/bad.json", [0xff, 0]);
+    daemon.again();
+    daemon.wait_until("it has finished", |daemon| daemon.status("long")["phase"] == "ended");
+    case.judge().expect("its output is exact");
+    daemon.signal(Signal::TERM).expect_code(0).expect_text(&["bad.json", "is no record of a job"]);
 }

@@ -88,21 +88,22 @@ fn path_of(name: &str, rest: &str) -> Result<String, Vec<Problem>> {
     Err(vec![Problem::new(format!("job '{name}'"), "is no name of a job", next)])
 }
 
-/// Shows what came of it: `told` on success, else the problems.
+/// Shows what came of it: `told` on success, else the problems. `ends_as`: the exit code of what is told.
 fn answer(
     result: Result<Value, Vec<Problem>>,
     common: &Common,
     output: &mut Output<'_>,
-    told: impl FnOnce(&Value, &mut Output<'_>) -> Exit,
+    ends_as: fn(&Value) -> Exit,
+    told: impl FnOnce(&Value, &mut Output<'_>),
 ) -> Exit {
     match result {
         Err(problems) => refuse(&problems, common, output),
         Ok(document) => {
-            if common.json {
-                output.json(&document);
-                return exit_of(&document);
+            match common.json {
+                true => output.json(&document),
+                false => told(&document, output),
             }
-            told(&document, output)
+            ends_as(&document)
         }
     }
 }
@@ -110,7 +111,7 @@ fn answer(
 /// `weir submit`.
 pub(super) fn submit(args: &SubmitArgs, common: &Common, output: &mut Output<'_>) -> Exit {
     let result = submission(args).and_then(|wish| Daemon::find(&args.daemon)?.ask(&Question::Post(&json!(wish)), ""));
-    answer(result, common, output, |status, output| {
+    answer(result, common, output, exit_of, |status, output| {
         let name = text(status, "name");
         match status["phase"].as_str() {
             Some("ended") => tell_end(status, output),
@@ -118,7 +119,6 @@ pub(super) fn submit(args: &SubmitArgs, common: &Common, output: &mut Output<'_>
                 output.result(format!("job '{name}' is {}; 'weir status {name}' tells how it does", phase.unwrap_or("there")))
             }
         }
-        exit_of(status)
     })
 }
 
@@ -140,48 +140,62 @@ fn submission(args: &SubmitArgs) -> Result<Submission, Vec<Problem>> {
 /// `weir list`.
 pub(super) fn list(args: &DaemonArgs, common: &Common, output: &mut Output<'_>) -> Exit {
     let result = Daemon::find(args).and_then(|daemon| daemon.ask(&Question::Get, ""));
-    answer(result, common, output, |jobs, output| {
-        let jobs = jobs.as_array().map(Vec::as_slice).unwrap_or_default();
-        if jobs.is_empty() {
-            output.result("no jobs; 'weir submit job.toml' starts one");
-            return Exit::Success;
-        }
-        let width = jobs.iter().map(|job| text(job, "name").len()).max().unwrap_or(0).max(4);
-        output.result(format!("{:width$}  {:<15} {:>14}  {:<12} committed", "name", "is", "records", "checkpoint"));
-        for job in jobs {
-            let progress = &job["progress"];
-            let records = progress["stages"][0]["records_in"].as_u64().map_or_else(|| "-".to_owned(), |n| n.to_string());
-            let (checkpoint, committed) = (or_dash(&progress["checkpoint"]["id"]), or_dash(&progress["committed"]));
-            output.result(format!("{:width$}  {:<15} {records:>14}  {checkpoint:<12} {committed}", text(job, "name"), is(job)));
-        }
-        Exit::Success
-    })
+    answer(
+        result,
+        common,
+        output,
+        |_| Exit::Success,
+        |jobs, output| {
+            let jobs = jobs.as_array().map(Vec::as_slice).unwrap_or_default();
+            if jobs.is_empty() {
+                return output.result("no jobs; 'weir submit job.toml' starts one");
+            }
+            let width = jobs.iter().map(|job| text(job, "name").len()).max().unwrap_or(0).max(4);
+            output.result(format!("{:width$}  {:<15} {:>14}  {:<12} committed", "name", "is", "records", "checkpoint"));
+            for job in jobs {
+                let progress = &job["progress"];
+                let records = progress["stages"][0]["records_in"].as_u64().map_or_else(|| "-".to_owned(), |n| n.to_string());
+                let (checkpoint, committed) = (or_dash(&progress["checkpoint"]["id"]), or_dash(&progress["committed"]));
+                output.result(format!(
+                    "{:width$}  {:<15} {records:>14}  {checkpoint:<12} {committed}",
+                    text(job, "name"),
+                    is(job)
+                ));
+            }
+        },
+    )
 }
 
 /// `weir status`.
 pub(super) fn status(args: &NamedJobArgs, common: &Common, output: &mut Output<'_>) -> Exit {
     let result = path_of(&args.name, "").and_then(|path| Daemon::find(&args.daemon)?.ask(&Question::Get, &path));
-    answer(result, common, output, |job, output| {
-        output.result(format!("job '{}' is {}", text(job, "name"), is(job)));
-        output.result(format!("  job file     {}", text(job, "job_file")));
-        output.result(format!("  data folder  {}", text(job, "data")));
-        let progress = &job["progress"];
-        for stage in progress["stages"].as_array().map(Vec::as_slice).unwrap_or_default() {
-            let (name, records) = (text(stage, "name"), &stage["records_in"]);
-            output.result(format!("  {name} ×{}: {records} records in, {} out", stage["subtasks"], stage["records_out"]));
-        }
-        if let Some(checkpoint) = progress["checkpoint"]["id"].as_str() {
-            output.result(format!("  checkpoint   {checkpoint}, committed up to {}", or_dash(&progress["committed"])));
-        }
-        for event in job["events"].as_array().map(Vec::as_slice).unwrap_or_default().iter().filter(|one| one["level"] != "debug")
-        {
-            output.result(format!("  {:>5}  {}", text(event, "level"), text(event, "text")));
-        }
-        if let Some(message) = job["message"].as_str() {
-            message.lines().for_each(|line| output.result(format!("  {line}")));
-        }
-        Exit::Success
-    })
+    answer(
+        result,
+        common,
+        output,
+        |_| Exit::Success,
+        |job, output| {
+            output.result(format!("job '{}' is {}", text(job, "name"), is(job)));
+            output.result(format!("  job file     {}", text(job, "job_file")));
+            output.result(format!("  data folder  {}", text(job, "data")));
+            let progress = &job["progress"];
+            for stage in progress["stages"].as_array().map(Vec::as_slice).unwrap_or_default() {
+                let (name, records) = (text(stage, "name"), &stage["records_in"]);
+                output.result(format!("  {name} ×{}: {records} records in, {} out", stage["subtasks"], stage["records_out"]));
+            }
+            if let Some(checkpoint) = progress["checkpoint"]["id"].as_str() {
+                output.result(format!("  checkpoint   {checkpoint}, committed up to {}", or_dash(&progress["committed"])));
+            }
+            for event in
+                job["events"].as_array().map(Vec::as_slice).unwrap_or_default().iter().filter(|one| one["level"] != "debug")
+            {
+                output.result(format!("  {:>5}  {}", text(event, "level"), text(event, "text")));
+            }
+            if let Some(message) = job["message"].as_str() {
+                message.lines().for_each(|line| output.result(format!("  {line}")));
+            }
+        },
+    )
 }
 
 /// `weir stop`.
@@ -197,20 +211,22 @@ pub(super) fn stop(args: &StopArgs, common: &Common, output: &mut Output<'_>) ->
             }
         }
     };
-    answer(stopped(), common, output, |status, output| {
-        tell_end(status, output);
-        exit_of(status)
-    })
+    answer(stopped(), common, output, exit_of, |status, output| tell_end(status, output))
 }
 
 /// `weir remove`.
 pub(super) fn remove(args: &NamedJobArgs, common: &Common, output: &mut Output<'_>) -> Exit {
     let result = path_of(&args.name, "").and_then(|path| Daemon::find(&args.daemon)?.ask(&Question::Delete, &path));
-    answer(result, common, output, |job, output| {
-        let (name, data) = (text(job, "name"), text(job, "data"));
-        output.result(format!("job '{name}' is forgotten; its data folder stays: {data}"));
-        Exit::Success
-    })
+    answer(
+        result,
+        common,
+        output,
+        |_| Exit::Success,
+        |job, output| {
+            let (name, data) = (text(job, "name"), text(job, "data"));
+            output.result(format!("job '{name}' is forgotten; its data folder stays: {data}"));
+        },
+    )
 }
 
 fn text<'v>(document: &'v Value, key: &str) -> &'v str {

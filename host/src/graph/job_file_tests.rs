@@ -624,11 +624,11 @@ fn a_job_file_that_cannot_be_read_is_a_problem() {
 fn what_can_not_be_granted_is_refused_with_its_reason() {
     for (grants, want) in [
         ("env = \"TZ\"", "'grants.env' is a string, not a list"),
-        ("env = [1]", "'grants.env' holds a number, not a string"),
+        ("env = [1]", "'grants.env' holds a whole number, not a string"),
         ("env = [\"NOT_SET\"]", "the environment variable NOT_SET is not set"),
         ("env = [\"A B\"]", "doesn't name an environment variable"),
         ("clock = \"yes\"", "'grants.clock' is a string"),
-        ("http = true", "'grants.http' is a boolean, neither a table nor a list"),
+        ("http = true", "'grants.http' is true or false, neither a table nor a list"),
         ("http = [\"api.example.com\"]", "\"api.example.com\" is no origin"),
         ("http = [\"https://api.example.com/v1\"]", "is no origin"),
         ("http = [\"https://user@api.example.com\"]", "is no origin"),

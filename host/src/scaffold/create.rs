@@ -215,7 +215,10 @@ mod tests {
                 for path in files {
                     assert!(!path.display().to_string().contains("{{"), "{}", path.display());
                     let Ok(text) = fs::read_to_string(&path) else { continue };
-                    for left in ["{{name", "{{Name", WIT_IN_REPOSITORY, "workspace = true"] {
+                    // The SDK's own files may speak of placeholders.
+                    let own =
+                        ["{{name}}", "{{name_snake}}", "{{Name}}"].into_iter().filter(|_| !path.starts_with(folder.join(SDK)));
+                    for left in own.chain([WIT_IN_REPOSITORY, "workspace = true"]) {
                         assert!(!text.contains(left), "{left} in {}", path.display());
                     }
                 }

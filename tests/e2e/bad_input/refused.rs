@@ -58,7 +58,7 @@ fn mistakes() -> Vec<Mistake> {
         ),
         mistake("path = \"out/stats\"", "path = \"data/checkpoints\"", &["sink stats-out", "the checkpoint storage"]),
         mistake("interval = ", "storage = \"state\"\ninterval = ", &["[checkpoint].storage", "folder of working state"]),
-        mistake(&pinned, format!("{pinned}\ngrants = {{ clock = true }}"), &["'grants.clock'", "not in this version"]),
+        mistake(&pinned, format!("{pinned}\ngrants = {{ sockets = [] }}"), &["'grants.sockets'"]),
         mistake(&pinned, format!("{pinned}\non_bad_record = \"dead-letter\""), &["[[operator]] stats", "dead_letter"]),
     ]
 }

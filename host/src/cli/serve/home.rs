@@ -2,7 +2,7 @@
 
 use crate::disk::{DiskTrouble, sync_parent};
 use crate::graph::Problem;
-use crate::store::lock::{DataLock, LockError, described};
+use crate::store::lock::{DataLock, LockError, described, running_holder};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::{File, OpenOptions};
@@ -83,25 +83,32 @@ impl Home {
     }
 
     /// Every job that was given and not removed, by name.
-    pub fn records(&self) -> Result<Vec<(String, Record)>, Problem> {
+    /// One that can't be read is a problem of its own, and keeps no other.
+    pub fn records(&self) -> Result<(Vec<(String, Record)>, Vec<Problem>), Problem> {
         let folder = self.folder.join(JOBS);
         let failed = |error: io::Error| trouble(&folder.to_string_lossy(), &error);
-        let mut records = Vec::new();
+        let (mut records, mut problems) = (Vec::new(), Vec::new());
         for entry in std::fs::read_dir(&folder).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             if path.extension().is_none_or(|extension| extension != "json") {
                 continue;
             }
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let text = std::fs::read_to_string(&path).map_err(|error| trouble(&path.to_string_lossy(), &error))?;
-            let record = serde_json::from_str(&text).map_err(|error| {
-                let next = "mend it, or remove it and submit the job again: its data folder is not touched";
-                Problem::new(path.to_string_lossy(), error.to_string(), next)
-            })?;
-            records.push((name, record));
+            let is_file = std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
+            let text = match is_file {
+                true => std::fs::read(&path).map_err(|error| error.to_string()),
+                false => Err("it is no file".to_owned()),
+            };
+            match text.and_then(|text| serde_json::from_slice(&text).map_err(|error| error.to_string())) {
+                Ok(record) => records.push((name, record)),
+                Err(why) => {
+                    let next = "mend it, or remove it and submit the job again: its data folder is not touched";
+                    problems.push(Problem::new(path.to_string_lossy(), format!("is no record of a job: {why}"), next));
+                }
+            }
         }
         records.sort_by(|a, b| a.0.cmp(&b.0));
-        Ok(records)
+        Ok((records, problems))
     }
 
     /// Keeps what a job's record says, durably.
@@ -131,6 +138,11 @@ impl Drop for Home {
 
 /// Where a daemon of this folder listens, and what it wants to see.
 pub(in crate::cli) fn read(folder: &Path) -> Result<(String, String), Problem> {
+    // One that was killed has left its address: whoever listens there now must not hear the token.
+    if running_holder(folder).is_none() {
+        let place = format!("--home {}", folder.display());
+        return Err(Problem::new(place, "no daemon runs there", "start one with: weir serve"));
+    }
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).map(|text| text.trim().to_owned());
     match (read(ADDRESS), read(TOKEN)) {
         (Ok(address), Ok(token)) => Ok((address, token)),
@@ -203,10 +215,12 @@ mod tests {
         home.keep("b", &record(true)).expect("kept");
         home.keep("a", &record(true)).expect("kept");
         home.keep("a", &record(false)).expect("kept");
-        assert_eq!(home.records().expect("read"), [("a".to_owned(), record(false)), ("b".to_owned(), record(true))]);
+        let both = vec![("a".to_owned(), record(false)), ("b".to_owned(), record(true))];
+        assert_eq!(home.records().expect("read"), (both, Vec::new()));
         home.forget("a").expect("forgotten");
-        assert_eq!(home.records().expect("read").len(), 1);
-        std::fs::write(scratch.path().join("jobs/c.json"), "{").expect("written");
-        assert!(home.records().expect_err("it is no record").place.ends_with("jobs/c.json"));
+        std::fs::write(scratch.path().join("jobs/c.json"), b"\xff").expect("written");
+        std::fs::create_dir(scratch.path().join("jobs/d.json")).expect("made");
+        let (records, problems) = home.records().expect("read");
+        assert_eq!((records.len(), problems.len()), (1, 2), "{problems:?}");
     }
 }

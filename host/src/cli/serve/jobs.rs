@@ -141,7 +141,11 @@ pub(super) struct Jobs {
 impl Jobs {
     /// The jobs that the folder names; none runs yet.
     pub fn new(home: Home, runtime: Arc<dyn Runtime + Send + Sync>) -> Result<Arc<Self>, Problem> {
-        let jobs = home.records()?.into_iter().map(|(name, record)| (name, Job::idle(record))).collect();
+        let (records, problems) = home.records()?;
+        for problem in problems {
+            tracing::warn!("{}: {}; {}", problem.place, problem.what, problem.next);
+        }
+        let jobs = records.into_iter().map(|(name, record)| (name, Job::idle(record))).collect();
         let state = Mutex::new(State { jobs, is_ending: false });
         Ok(Arc::new(Jobs { home, runtime, state, changed: Condvar::new() }))
     }
@@ -172,8 +176,12 @@ impl Jobs {
                 take_over: false,
             };
             if let Err(refusal) = self.start(&submission) {
-                for problem in refusal.problems() {
-                    tracing::warn!("job '{name}' is not resumed: {}: {}; {}", problem.place, problem.what, problem.next);
+                let told =
+                    |problem: &Problem| format!("it is not resumed: {}: {}; {}", problem.place, problem.what, problem.next);
+                let message = refusal.problems().iter().map(told).collect::<Vec<_>>().join("\n");
+                tracing::warn!("{name}: {message}");
+                if let Some(job) = self.lock().jobs.get_mut(&name) {
+                    job.message = Some(message);
                 }
             }
         }
@@ -312,16 +320,20 @@ impl Jobs {
                 "'weir list' tells how it ended",
             )));
         };
-        job.record.wanted = false;
-        self.home.keep(name, &job.record).map_err(Refusal::Trouble)?;
         stop.ask(request);
         job.phase = Phase::Stopping;
+        job.record.wanted = false;
+        // It stops all the same; how it ended is kept when it has.
+        if let Err(problem) = self.home.keep(name, &job.record) {
+            tracing::warn!("that job '{name}' is not wanted is not kept: {}: {}; {}", problem.place, problem.what, problem.next);
+        }
         Ok(job.status(name))
     }
 
     /// Exchanges the plugin of an operator, and waits until the new build runs; every reply of the job, in order. `wait`: until the
     /// end of its probation, too.
     pub fn swap(&self, name: &str, wish: &SwapWish, wait: bool) -> Result<Vec<SwapReply>, Refusal> {
+        absolute("plugin", &wish.plugin).map_err(Refusal::Unfit)?;
         let data = {
             let state = self.lock();
             let job = state.job(name)?;

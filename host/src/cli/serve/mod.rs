@@ -1,6 +1,7 @@
 //! `weir serve`: many jobs in one process, asked over HTTP on this machine.
 
 mod api;
+mod few;
 mod home;
 mod jobs;
 
@@ -8,6 +9,7 @@ pub(super) use api::StopWish;
 pub(super) use home::read;
 pub(super) use jobs::Submission;
 
+use self::few::Few;
 use self::home::{Home, default_home};
 use self::jobs::Jobs;
 use super::args::{Common, ServeArgs};
@@ -21,7 +23,12 @@ use crate::job::{Runtime, StopRequest, StopSignal, stop_pair};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+/// Time for the last answers once no job runs any more.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
 /// Runs the command until it is stopped.
 pub(super) fn serve(args: &ServeArgs, common: &Common, runtime: &dyn Runtime, output: &mut Output<'_>) -> Exit {
@@ -72,9 +79,26 @@ fn serving(args: &ServeArgs, common: &Common, runtime: &dyn Runtime, output: &mu
         jobs.resume();
         let (router, _) = api::routes(Arc::clone(&jobs));
         // It answers until no job runs any more: a client that waits for a job's end hears of it.
-        let until = ended(Arc::clone(&jobs), signal);
-        axum::serve(listener, router).with_graceful_shutdown(until).await.map_err(failed)
+        let (is_over, over) = oneshot::channel();
+        let of = Arc::clone(&jobs);
+        let until = async move {
+            ended(of, signal).await;
+            // It is waited for below.
+            let _ = is_over.send(());
+        };
+        let serves = axum::serve(Few::new(listener), router).with_graceful_shutdown(until).into_future();
+        // A client that never ends its request, or never reads its answer, keeps no daemon alive.
+        let gives_up = async {
+            let _ = over.await;
+            tokio::time::sleep(LAST_ANSWERS).await;
+        };
+        tokio::select! {
+            done = serves => done.map_err(failed),
+            () = gives_up => Ok(()),
+        }
     })?;
+    // Nor does a job file that never comes to its end.
+    control.shutdown_timeout(LAST_ANSWERS);
     tracing::info!("no job runs any more");
     Ok(())
 }
