@@ -100,7 +100,7 @@ fn a_start_beside_that_of_the_broker_misses_no_open_transaction() {
     for round in 0..if soak() { 12 } else { 3 } {
         let case = OrdersCase::new(&own, &format!("beside-{round}"), SLOW);
         case.fill(0..20_000);
-        assert!(case.start(&[], &[("WEIR_CRASH_AT", "kafka-flushed:5")]).finish().was_killed());
+        assert!(case.start(&[], &[("WEIR_CRASH_AT", "kafka-flushed:3")]).finish().was_killed());
         own.kill();
         std::thread::scope(|scope| {
             scope.spawn(|| own.up());
