@@ -124,9 +124,12 @@ fn jobs_run_side_by_side_and_a_plugin_that_goes_wrong_ends_its_own_job_only() {
     };
     daemon.submit(&one).expect_code(0).expect_text(&["job 'one' is running"]);
     daemon.submit(&two).expect_code(0);
-    for (action, why) in
-        [("trap", "trap, as configured"), ("loop", "limits.call"), ("memory", "limits.memory"), ("recurse", "out of bounds memory access")]
-    {
+    for (action, why) in [
+        ("trap", "trap, as configured"),
+        ("loop", "limits.call"),
+        ("memory", "limits.memory"),
+        ("recurse", "out of bounds memory access"),
+    ] {
         let path = job(action).display().to_string();
         daemon.weir(&["submit", &path]);
         daemon.wait_until("the bad one has failed", |daemon| daemon.status("bad")["phase"] == "ended");
