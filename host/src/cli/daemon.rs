@@ -211,7 +211,7 @@ pub(super) fn stop(args: &StopArgs, common: &Common, output: &mut Output<'_>) ->
             }
         }
     };
-    answer(stopped(), common, output, exit_of, |status, output| tell_end(status, output))
+    answer(stopped(), common, output, exit_of, tell_end)
 }
 
 /// `weir remove`.
