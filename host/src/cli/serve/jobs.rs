@@ -1,12 +1,13 @@
 //! The jobs of a daemon: which are wanted, which run, and how they ended. A thread for each that runs.
 
 use super::home::{Home, Record};
+use crate::cli::args::JobArgs;
+use crate::cli::main::{load, usable_data_folder};
 use crate::cli::output::Output;
 use crate::cli::{daemon, json, progress, run};
 use crate::clock::{monotonic, wall_ms};
 use crate::control::{self, SwapReply, SwapWish};
-use crate::coordinator::working_state;
-use crate::graph::{JobGraph, Problem, folders, job_file};
+use crate::graph::{JobGraph, Problem};
 use crate::job::{Failure, JobEvent, JobOutcome, Progress, RunOptions, Runtime, StartMode, StopHandle, StopRequest, stop_pair};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -443,13 +444,10 @@ fn no_job(name: &str) -> Refusal {
 fn prepare(submission: &Submission) -> Result<(JobGraph, RunOptions), Vec<Problem>> {
     let Submission { job_file: path, data, fresh, from, allow_duplicates, take_over } = submission;
     absolute("job_file", path)?;
-    let graph = job_file::load(path, &|name| std::env::var(name).ok())?;
-    let data = data.clone().unwrap_or_else(|| graph.default_data_folder());
-    absolute("data", &data)?;
-    let conflicts = folders::conflicts(&graph, &data, working_state::FOLDER);
-    if !conflicts.is_empty() {
-        return Err(conflicts);
-    }
+    data.iter().try_for_each(|data| absolute("data", data))?;
+    let job = JobArgs { job: path.clone(), data: data.clone(), drill: None };
+    let graph = load(&job)?;
+    let data = usable_data_folder(&job, &graph)?;
     let mode = match (fresh, from) {
         (true, Some(_)) => return Err(vec![Problem::new("submission", "'fresh' and 'from' are given", "give one of them")]),
         (true, None) => StartMode::Fresh,
