@@ -6,6 +6,7 @@ use super::main::{data_folder, load, refuse};
 use super::output::Output;
 use crate::control::{SwapReply, SwapWish, ask};
 use crate::graph::Problem;
+use crate::graph::units::counted;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
@@ -96,10 +97,6 @@ fn pause(us: u64) -> String {
     if us < 1_000 { format!("{us} µs") } else { format!("{:.1} ms", us as f64 / 1_000.0) }
 }
 
-fn checkpoints(n: u32) -> String {
-    if n == 1 { "1 checkpoint".to_owned() } else { format!("{n} checkpoints") }
-}
-
 fn lines(reply: &SwapReply) -> Vec<String> {
     match reply {
         SwapReply::Staged { old, new, subtasks, state, notes } => {
@@ -117,7 +114,7 @@ fn lines(reply: &SwapReply) -> Vec<String> {
             pause(*barrier_us),
             match probation {
                 0 => "no probation".to_owned(),
-                n => format!("on probation for {}", checkpoints(*n)),
+                n => format!("on probation for {}", counted((*n).into(), "checkpoint", "checkpoints")),
             }
         )],
         SwapReply::Passed { checkpoint } => vec![format!("passed its probation with checkpoint {checkpoint}")],
