@@ -74,8 +74,10 @@ impl Daemon {
 /// The problems that an answer or an outcome names.
 pub(super) fn problems(document: &Value) -> Vec<Problem> {
     let text = |problem: &Value, key: &str| problem[key].as_str().unwrap_or_default().to_owned();
-    let list = document["problems"].as_array().map(Vec::as_slice).unwrap_or_default();
-    list.iter().map(|problem| Problem::new(text(problem, "where"), text(problem, "what"), text(problem, "next"))).collect()
+    items(&document["problems"])
+        .iter()
+        .map(|problem| Problem::new(text(problem, "where"), text(problem, "what"), text(problem, "next")))
+        .collect()
 }
 
 /// `/<name>…` of a job; a name that no job can have is not asked for.
@@ -146,7 +148,7 @@ pub(super) fn list(args: &DaemonArgs, common: &Common, output: &mut Output<'_>) 
         output,
         |_| Exit::Success,
         |jobs, output| {
-            let jobs = jobs.as_array().map(Vec::as_slice).unwrap_or_default();
+            let jobs = items(jobs);
             if jobs.is_empty() {
                 return output.result("no jobs; 'weir submit job.toml' starts one");
             }
@@ -179,16 +181,14 @@ pub(super) fn status(args: &NamedJobArgs, common: &Common, output: &mut Output<'
             output.result(format!("  job file     {}", text(job, "job_file")));
             output.result(format!("  data folder  {}", text(job, "data")));
             let progress = &job["progress"];
-            for stage in progress["stages"].as_array().map(Vec::as_slice).unwrap_or_default() {
+            for stage in items(&progress["stages"]) {
                 let (name, records) = (text(stage, "name"), &stage["records_in"]);
                 output.result(format!("  {name} ×{}: {records} records in, {} out", stage["subtasks"], stage["records_out"]));
             }
             if let Some(checkpoint) = progress["checkpoint"]["id"].as_str() {
                 output.result(format!("  checkpoint   {checkpoint}, committed up to {}", or_dash(&progress["committed"])));
             }
-            for event in
-                job["events"].as_array().map(Vec::as_slice).unwrap_or_default().iter().filter(|one| one["level"] != "debug")
-            {
+            for event in items(&job["events"]).iter().filter(|one| one["level"] != "debug") {
                 output.result(format!("  {:>5}  {}", text(event, "level"), text(event, "text")));
             }
             if let Some(message) = job["message"].as_str() {
@@ -231,6 +231,11 @@ pub(super) fn remove(args: &NamedJobArgs, common: &Common, output: &mut Output<'
 
 fn text<'v>(document: &'v Value, key: &str) -> &'v str {
     document[key].as_str().unwrap_or_default()
+}
+
+/// What a list holds; of anything else nothing.
+fn items(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 fn or_dash(value: &Value) -> &str {
