@@ -54,7 +54,7 @@ from = "work"
     )
 }
 
-/// Every record of `misbehave` has an `a` somewhere in its 100 bytes of text, or another digit of hexadecimal.
+/// The job file of the other job, and who runs its operator. Nearly every record has a `1` in its number.
 fn other(action: &str) -> (String, Flavor) {
     let (plugin, config, flavor) = match action {
         "" => ("rewrite_field.wasm", String::new(), Flavor::Native),
